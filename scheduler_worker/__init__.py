@@ -1,0 +1,1 @@
+"""A worker that turns Flyte 2 trigger rows into runs, exactly once per fire time."""

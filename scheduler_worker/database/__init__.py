@@ -1,0 +1,1 @@
+"""Postgres: tables, stores, the lease and the notifications."""

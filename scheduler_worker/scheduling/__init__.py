@@ -1,0 +1,1 @@
+"""APScheduler's extension points, filled in so that no fire is lost, merged or doubled."""

@@ -1,0 +1,1 @@
+"""The small HTTP port: health, readiness, metrics."""
