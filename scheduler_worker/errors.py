@@ -43,3 +43,7 @@ class RunServiceError(SchedulerWorkerError):
         super().__init__(f"{code}: {details}" if details else code)
         self.code = code
         self.details = details
+
+
+class EmbeddedPostgresError(SchedulerWorkerError):
+    """The Postgres that comes from a wheel can't be made, started or reached. The message ends in the remedy."""
