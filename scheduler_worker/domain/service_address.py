@@ -1,6 +1,6 @@
-"""Where the Run Service is: reads the address as people write it.
+"""Addresses as people write them: where the Run Service is, and where a server of our own listens.
 
-Decides what counts as an address and whether the connection is encrypted. Must never resolve or open anything.
+Decides what counts as an address and whether a connection is encrypted. Must never resolve or open anything.
 """
 
 import re
@@ -9,6 +9,8 @@ from urllib.parse import SplitResult, urlsplit
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _REMEDY = "write HOST:PORT, http://HOST[:PORT] or https://HOST[:PORT] (an IPv6 host in brackets)"
+_LISTEN_REMEDY = "write HOST:PORT, such as 127.0.0.1:8090 or [::1]:8090 (port 0 picks a free one)"
+_HIGHEST_PORT = 65_535
 # Host names, IPv4 addresses, and bracketed IPv6 addresses with an optional zone.
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?|[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?")
 
@@ -59,6 +61,20 @@ def parse_run_service_url(url: str) -> ServiceAddress:
     if not port:
         raise ValueError(f"{url!r} names no port; {_REMEDY}")
     return ServiceAddress(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", scheme == "https")
+
+
+def parse_listen_address(listen: str) -> tuple[str, int]:
+    """Read ``HOST:PORT`` and return both; an IPv6 host keeps its brackets, and port 0 means any free one.
+
+    Raises:
+        ValueError: naming the fault and the remedy.
+    """
+    host, colon, port = listen.strip().rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > _HIGHEST_PORT:
+        raise ValueError(f"{listen!r} is no address to listen on; {_LISTEN_REMEDY}")
+    if (":" in host) != (host.startswith("[") and host.endswith("]")):
+        raise ValueError(f"{listen!r} holds colons but no brackets; {_LISTEN_REMEDY}")
+    return host, int(port)
 
 
 def _host_of(url: str, parts: SplitResult) -> str:
