@@ -47,3 +47,7 @@ class RunServiceError(SchedulerWorkerError):
 
 class EmbeddedPostgresError(SchedulerWorkerError):
     """The Postgres that comes from a wheel can't be made, started or reached. The message ends in the remedy."""
+
+
+class MigrationError(SchedulerWorkerError):
+    """The database can't be brought to the asked-for form. The message names the remedy."""

@@ -1,0 +1,86 @@
+"""A real Postgres for the tests that ask for one: started once, a migrated database copied for each test."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from scheduler_worker.database import migrate
+from scheduler_worker.embedded_postgres import EmbeddedPostgres
+
+_TEMPLATE = "migrated"
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """The server of the whole session. A test that stops or kills one starts its own: see `own_postgres`."""
+    with _server() as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[EmbeddedPostgres]:
+    """A server of the test's own, to be stopped, killed and started again. Takes most of a second."""
+    with _server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres: EmbeddedPostgres) -> str:
+    """Name of a migrated database that nobody is connected to."""
+    postgres.create_database(_TEMPLATE)
+    asyncio.run(migrate.upgrade(postgres.url(_TEMPLATE)))
+    return _TEMPLATE
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres, template_database: str) -> Iterator[str]:
+    """URL of a fresh migrated database. A connection that the test leaves open in it fails the test."""
+    yield from _database(postgres, template_database)
+
+
+@pytest.fixture
+def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """URL of a fresh database without any table."""
+    yield from _database(postgres, "template0")
+
+
+def _database(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    name = f"test_{next(_numbers)}"
+    postgres.create_database(name, template, strategy="file_copy")
+    try:
+        yield postgres.url(name)
+        leaks = _open_connections(postgres, name)
+    finally:
+        postgres.drop_database(name)
+    assert not leaks, f"connections left open by the test:\n{leaks}"
+
+
+def _open_connections(postgres: EmbeddedPostgres, database: str) -> str:
+    # A closed connection's backend needs a moment to leave; waiting happens in the server, and only if there is one.
+    return postgres.execute(
+        "DO $$ BEGIN FOR i IN 1..100 LOOP"
+        f" EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = '{database}');"
+        " PERFORM pg_sleep(0.02), pg_stat_clear_snapshot(); END LOOP; END $$;"
+        " SELECT application_name, state, query FROM pg_stat_activity"
+        f" WHERE datname = '{database}' AND backend_type = 'client backend'"
+    )
+
+
+class _server:  # noqa: N801 - used as a with statement
+    def __enter__(self) -> EmbeddedPostgres:
+        # Not pytest's tmp_path: run by root, it is closed to the account that the server runs as.
+        self._folder = Path(tempfile.mkdtemp(prefix="scheduler-worker-tests-", dir="/tmp"))
+        self._folder.chmod(0o755)
+        self._server = EmbeddedPostgres(self._folder / "pg", durable=False, settings={"max_connections": "200"})
+        self._server.start()
+        return self._server
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
