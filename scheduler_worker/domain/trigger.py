@@ -39,17 +39,19 @@ NO_INPUTS = RunInputs()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """An active schedule trigger at one revision, decoded and ready to be armed.
+    """A trigger at one revision, decoded.
 
     Attributes:
         id: ``triggers.id``.
         revision: ``triggers.latest_revision``.
-        activated_at: ``triggers.updated_at``, the last time the trigger was switched on.
+        in_force_from: when this revision was written; it owes fire times strictly later.
+        schedule: None when the revision produces no fire times: paused, deleted, or a bad row.
+        inputs: what its runs get.
     """
 
     id: int
     key: TriggerKey
     revision: int
-    schedule: Schedule
-    activated_at: datetime
+    in_force_from: datetime
+    schedule: Schedule | None
     inputs: RunInputs = NO_INPUTS

@@ -1,0 +1,101 @@
+"""One trigger's account: what it owes, what was handed out, and how far everything is settled.
+
+Owed now are the fire times in (`confirmed_through`, now] that are neither handed out nor settled. The account moves
+`confirmed_through` only over times that are settled, so a crash at any instant leaves every open time owed.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from scheduler_worker.domain.life import THE_END, Span, fire_times
+
+
+class Ledger:
+    """The account of one trigger. Not thread-safe: it lives on the event loop.
+
+    Attributes:
+        spans: the stretches of its life that can still hold open fire times, oldest first.
+        confirmed_through: every owed fire time up to here is settled. Never moves back.
+    """
+
+    __slots__ = ("_handed_out", "_settled_ahead", "confirmed_through", "spans")
+
+    def __init__(self, spans: tuple[Span, ...], *, confirmed_through: datetime) -> None:
+        self.spans = spans
+        self.confirmed_through = confirmed_through
+        # None instead of an empty set: most triggers of a hundred thousand have nothing in motion.
+        self._handed_out: set[datetime] | None = None
+        self._settled_ahead: set[datetime] | None = None
+
+    def owed(self, now: datetime) -> Iterator[tuple[datetime, Span]]:
+        """Yield each open fire time up to `now` with its span, oldest first, lazily.
+
+        Times of a forfeited span are among them: they must be recorded before the account can move over them.
+        The account may be changed between two steps of the iteration.
+        """
+        for time, span in fire_times(self.spans, after=self.confirmed_through, through=now):
+            if not self.is_known(time):
+                yield time, span
+
+    def is_known(self, time: datetime) -> bool:
+        """Say whether `time` is settled or handed out, so that handing it out (again) would double it."""
+        return (
+            time <= self.confirmed_through
+            or (self._handed_out is not None and time in self._handed_out)
+            or (self._settled_ahead is not None and time in self._settled_ahead)
+        )
+
+    def span_of(self, time: datetime) -> Span | None:
+        """Return the span that produced `time`, or None when no schedule in force did."""
+        for span in self.spans:
+            if span.has(time):
+                return span
+        return None
+
+    def hand_out(self, time: datetime) -> None:
+        """Note that `time` is on its way to the Run Service."""
+        if self._handed_out is None:
+            self._handed_out = set()
+        self._handed_out.add(time)
+
+    def release(self, time: datetime) -> None:
+        """Take back a handed-out time that was not settled: it is owed again."""
+        if self._handed_out is not None:
+            self._handed_out.discard(time)
+            self._handed_out = self._handed_out or None
+
+    def settle(self, time: datetime) -> bool:
+        """Note that `time` is settled, and say whether `confirmed_through` moved.
+
+        The mark stays before the smallest open time, whatever was settled beyond it.
+        """
+        self.release(time)
+        before = self.confirmed_through
+        if time <= before:
+            return False
+        ahead = self._settled_ahead or set()
+        ahead.add(time)
+        for owed_time, _ in fire_times(self.spans, after=before, through=max(ahead)):
+            if owed_time not in ahead:
+                break
+            self.confirmed_through = owed_time
+        self._settled_ahead = {ahead_time for ahead_time in ahead if ahead_time > self.confirmed_through} or None
+        return self.confirmed_through > before
+
+    def close_up_to(self, instant: datetime) -> bool:
+        """Move `confirmed_through` to `instant` if nothing before it is open, and say whether it moved."""
+        if instant <= self.confirmed_through or self._handed_out or next(self.owed(instant), None) is not None:
+            return False
+        self.confirmed_through = instant
+        self._settled_ahead = {time for time in self._settled_ahead or () if time > instant} or None
+        return True
+
+    @property
+    def has_open_fires(self) -> bool:
+        """Whether fire times are handed out and not settled yet."""
+        return self._handed_out is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the trigger's life has ended: no span is in force any more."""
+        return not self.spans or self.spans[-1].until < THE_END

@@ -1,0 +1,35 @@
+"""What a sync has to do: the database's (id, latest revision) against what is known here.
+
+Revisions are compared, never contents: an unchanged revision costs one dictionary look-up and nothing else.
+"""
+
+from collections.abc import Iterable, Mapping
+
+
+class Reconciliation:
+    """One comparison of all active rows, fed page by page so that no page holds the loop for long.
+
+    Attributes:
+        changed: ids that are new, or whose revision moved.
+    """
+
+    def __init__(self, known: Mapping[int, int]) -> None:
+        """Compare against `known`: revision by trigger id, of everything armed or held as a bad row."""
+        self._known = dict(known)
+        self._unseen = set(self._known)
+        self.changed: list[int] = []
+
+    def feed(self, page: Iterable[tuple[int, int]]) -> None:
+        """Compare one page of (id, latest revision)."""
+        known = self._known
+        ids = []
+        for trigger_id, revision in page:
+            ids.append(trigger_id)
+            if known.get(trigger_id) != revision:
+                self.changed.append(trigger_id)
+        self._unseen.difference_update(ids)
+
+    @property
+    def missing(self) -> list[int]:
+        """Ids that are known here and were in no page: paused, deleted or gone, once every page was fed."""
+        return sorted(self._unseen)

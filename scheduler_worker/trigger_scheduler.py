@@ -1,0 +1,317 @@
+"""Keeps APScheduler's job store in step with the trigger rows, and owed times on their way.
+
+Decides for every row whether it is armed, from which fire time on, and what it owes. One object per trigger holds its
+account over edits, pauses and resumes. A bad row is reported once per revision and harms only itself.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+
+from scheduler_worker.catch_up import CatchUp, CatchUpRules
+from scheduler_worker.database.trigger_store import RevisionRow, RowState, TriggerRow
+from scheduler_worker.database.unfired_store import UnfiredFire
+from scheduler_worker.domain.fire import ArmedTrigger, Fire, FireKind
+from scheduler_worker.domain.ledger import Ledger
+from scheduler_worker.domain.life import Forfeit, Revision, spans_of
+from scheduler_worker.domain.outcomes import UnfiredReason
+from scheduler_worker.domain.trigger import Trigger, TriggerKey
+from scheduler_worker.errors import DatabaseUnavailableError
+from scheduler_worker.progress_writer import ProgressWriter
+from scheduler_worker.scheduling.scheduler import RunScheduler
+from scheduler_worker.scheduling.triggers import LIVE_WINDOW, trigger_for
+from scheduler_worker.telemetry.metrics import Metrics
+from scheduler_worker.trigger_executor import TriggerExecutor
+from scheduler_worker.trigger_rows import baseline, decode, is_scheduled, life_of, needs_history
+
+CHECK_PAUSE_SECONDS = 1.0
+"""After a check just before calls that failed, calls go ahead on the last known state for this long before the database
+is asked again."""
+
+ROWS_PER_LOOP_TURN = 100
+"""Rows taken in before the event loop gets its turn: a few milliseconds."""
+
+log = structlog.get_logger(__name__)
+
+
+class TriggerReader(Protocol):
+    """What is read of the database while triggers are armed and fired."""
+
+    async def rows_by_id(self, ids: Collection[int]) -> Sequence[TriggerRow]:
+        """Return the rows in whatever state they are; a row that is gone is absent."""
+
+    async def history(self, since: Mapping[TriggerKey, datetime]) -> Mapping[TriggerKey, Sequence[RevisionRow]]:
+        """Return per trigger the revision in force at the given instant and the later ones, oldest first."""
+
+    async def states(self, ids: Collection[int]) -> Mapping[int, RowState]:
+        """Return the newest revision of each row; a row that is gone is absent."""
+
+
+class TriggerScheduler:
+    """The armed triggers of one worker, for as long as it is the owner.
+
+    Attributes:
+        known: revision by trigger id of every active row, armed or bad: what a sync need not look at again.
+        bad_rows: what is wrong, by trigger id.
+    """
+
+    def __init__(
+        self,
+        *,
+        scheduler: RunScheduler,
+        reader: TriggerReader,
+        executor: TriggerExecutor,
+        progress: ProgressWriter,
+        rules: CatchUpRules,
+        clock: Callable[[], datetime],
+        metrics: Metrics,
+    ) -> None:
+        self._scheduler = scheduler
+        self._reader = reader
+        self._executor = executor
+        self._progress = progress
+        self._clock = clock
+        self._metrics = metrics
+        self._rules = rules
+        self._catch_up = CatchUp(rules, missed_through=clock(), offer=executor.offer, will_not_run=self._will_not_run)
+        self._runs_left = rules.max_runs
+        self._accounts: dict[int, ArmedTrigger] = {}
+        self._ended: dict[int, ArmedTrigger] = {}
+        self._ambiguous_names: dict[str, int] = {}
+        self.known: dict[int, int] = {}
+        self.bad_rows: dict[int, str] = {}
+        self._updating = asyncio.Lock()
+        self._no_check_until = 0.0
+
+    # -- rows in ---------------------------------------------------------------------------------------------------
+
+    async def update_schedules(self, rows: Sequence[TriggerRow], gone: Iterable[int] = ()) -> None:
+        """Arm, replace and disarm by `rows`, whatever state they are in, and disarm what is `gone` from the table.
+
+        A row older than what is known here is passed over, so the order of overlapping reads does not matter.
+
+        Raises:
+            DatabaseUnavailableError: a row's history could not be read; nothing of `rows` was taken in.
+        """
+        async with self._updating:
+            history = await self._history_of(rows)
+            for count, row in enumerate(rows, start=1):
+                if row.revision > self._newest_revision(row.id):
+                    self._take_in(row, history.get(row.key, ()))
+                if count % ROWS_PER_LOOP_TURN == 0:
+                    await asyncio.sleep(0)
+            for trigger_id in gone:
+                self._take_out(trigger_id)
+        self._count()
+
+    async def bring_up_to_date(self, armed: Collection[ArmedTrigger]) -> None:
+        """Take in what changed in the database for these triggers; keep the last known state if it is away."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._no_check_until:
+            return
+        revisions = {each.trigger.id: each.trigger.revision for each in armed}
+        try:
+            states = await self._reader.states(revisions.keys())
+            stale = [id_ for id_, known in revisions.items() if id_ not in states or states[id_].revision > known]
+            if stale:
+                await self.reload(stale)
+        except DatabaseUnavailableError as error:
+            self._no_check_until = loop.time() + CHECK_PAUSE_SECONDS
+            log.warning("check_skipped", error=str(error))
+
+    async def reload(self, ids: Collection[int]) -> None:
+        """Read the rows of `ids` and take them in; those that are gone from the table are disarmed.
+
+        Raises:
+            DatabaseUnavailableError: the database is away; some of them may have been taken in.
+        """
+        rows = await self._reader.rows_by_id(ids)
+        await self.update_schedules(rows, gone=set(ids) - {row.id for row in rows})
+
+    async def _history_of(self, rows: Sequence[TriggerRow]) -> Mapping[TriggerKey, Sequence[RevisionRow]]:
+        since = {row.key: start for row in rows if needs_history(row, start := self._settled_through(row))}
+        return await self._reader.history(since) if since else {}
+
+    def _newest_revision(self, trigger_id: int) -> int:
+        account = self._accounts.get(trigger_id)
+        return self.known.get(trigger_id, 0) if account is None else account.trigger.revision
+
+    def _settled_through(self, row: TriggerRow) -> datetime:
+        account = self._accounts.get(row.id)
+        return baseline(row) if account is None else account.ledger.confirmed_through
+
+    # -- one row ---------------------------------------------------------------------------------------------------
+
+    def _take_in(self, row: TriggerRow, history: Sequence[RevisionRow]) -> None:
+        trigger, fault = decode(row)
+        if trigger.schedule is not None and (other := self._same_run_names(trigger)) is not None:
+            fault = f"its run names would be those of trigger {other}: names with ':' in them run together; rename one"
+        account = self._accounts.get(row.id)
+        since = self._settled_through(row)
+        if account is not None and trigger.in_force_from <= account.trigger.in_force_from:
+            # Written by hand without moving its times: it counts from now, since edits are not retroactive.
+            trigger = _counting_from(trigger, self._clock())
+        if fault is not None:
+            trigger = _without_schedule(trigger)
+        spans = life_of(trigger, row, history, account.trigger if account else None, since)
+        if is_scheduled(row):
+            self.known[row.id] = row.revision
+        else:
+            self.known.pop(row.id, None)
+        self._note_fault(trigger, fault)
+        if account is None:
+            account = ArmedTrigger(trigger, Ledger(spans, confirmed_through=since))
+        else:
+            account.trigger, account.ledger.spans = trigger, spans
+        self._accounts[row.id] = account
+        if row.confirmed_through is None or account.ledger.close_up_to(min(trigger.in_force_from, self._clock())):
+            # Without a mark of our own a restart would have to guess from `triggered_at`, which any run moves.
+            self._progress.moved(account)
+        if trigger.schedule is None:
+            self._disarm(account)
+        else:
+            self._arm(account)
+
+    def _take_out(self, trigger_id: int) -> None:
+        """Disarm a trigger whose row is gone from the table: it ends now, and what it owed is forfeited."""
+        self.known.pop(trigger_id, None)
+        self.bad_rows.pop(trigger_id, None)
+        account = self._accounts.get(trigger_id)
+        if account is None:
+            return
+        end = self._clock()
+        old = account.trigger
+        revisions = [
+            Revision(number=old.revision, in_force_from=old.in_force_from, schedule=old.schedule),
+            Revision(number=old.revision + 1, in_force_from=end, ended_by=Forfeit.DELETED),
+        ]
+        account.ledger.spans = spans_of(revisions, baseline=account.ledger.confirmed_through)
+        account.trigger = _counting_from(_without_schedule(old), end)
+        self._disarm(account)
+
+    def _arm(self, account: ArmedTrigger) -> None:
+        trigger, ledger = account.trigger, account.ledger
+        schedule = trigger.schedule
+        assert schedule is not None
+        now = self._clock()
+        # Times that nobody was there for go through catch-up; times that were only seen late are due now.
+        live_from = max(now - LIVE_WINDOW, self._catch_up.missed_through, ledger.confirmed_through)
+        next_fire = schedule.next_after(max(live_from, trigger.in_force_from))
+        if next_fire is None:
+            self._scheduler.disarm(str(trigger.id))
+        else:
+            self._scheduler.arm(str(trigger.id), trigger_for(schedule), self._due, account, next_fire)
+        self._ended.pop(trigger.id, None)
+        if next(ledger.owed(live_from), None) is not None:
+            self._catch_up.add(account)
+
+    def _disarm(self, account: ArmedTrigger) -> None:
+        self._scheduler.disarm(str(account.trigger.id))
+        self._ended[account.trigger.id] = account
+        self._catch_up.add_first(account)
+
+    def _due(self, account: ArmedTrigger, fire_times: Sequence[datetime] = ()) -> None:
+        """Take in the fire times that APScheduler found due."""
+        oldest_live = self._clock() - LIVE_WINDOW
+        ledger = account.ledger
+        for time in fire_times:
+            if ledger.is_known(time):
+                continue
+            if time < oldest_live:
+                self._catch_up.add(account)
+                continue
+            ledger.hand_out(time)
+            if not self._executor.offer(Fire(account, time, FireKind.LIVE, ledger.spans)):
+                ledger.release(time)
+                self._catch_up.add(account)
+
+    def _same_run_names(self, trigger: Trigger) -> TriggerKey | None:
+        """Return the armed trigger whose run names this one's would repeat, if there is one."""
+        if not any(":" in part for part in trigger.key):
+            return None
+        other = self._ambiguous_names.setdefault(":".join(trigger.key), trigger.id)
+        account = self._accounts.get(other)
+        if other == trigger.id or account is None or account.trigger.schedule is None:
+            self._ambiguous_names[":".join(trigger.key)] = trigger.id
+            return None
+        return account.trigger.key
+
+    def _note_fault(self, trigger: Trigger, fault: str | None) -> None:
+        if fault is None:
+            self.bad_rows.pop(trigger.id, None)
+            return
+        self.bad_rows[trigger.id] = fault
+        log.error(
+            "trigger_bad", trigger=str(trigger.key), trigger_id=trigger.id, revision=trigger.revision, fault=fault
+        )
+
+    # -- owed times ------------------------------------------------------------------------------------------------
+
+    async def catchup_all(self, now: datetime, *, refill: bool) -> int:
+        """Hand out owed times of the past and return how many; `refill` grants the runs of one more sync."""
+        if refill:
+            self._runs_left = self._rules.max_runs
+        budget = min(self._runs_left, self._rules.max_runs - self._executor.queue.late_pending)
+        handed_out = await self._catch_up.run(now, budget=budget)
+        self._runs_left -= handed_out
+        self._close_ended()
+        self._count()
+        return handed_out
+
+    def times_were_missed(self, through: datetime) -> None:
+        """Note that nobody was there for the times up to `through`: the process slept, or the clock jumped."""
+        self._catch_up.missed_through = max(self._catch_up.missed_through, through)
+
+    def retry_unfired(self, asked_for: Iterable[UnfiredFire]) -> None:
+        """Queue unfired fires that a person asked for again. Those of a trigger that is not active wait until it is."""
+        for unfired in asked_for:
+            account = self._accounts.get(unfired.trigger_id)
+            if account is not None and account.trigger.schedule is not None:
+                fire = Fire(account, unfired.fire_time, FireKind.UNFIRED, account.ledger.spans, ask_first=True)
+                self._executor.offer(fire)
+
+    def _will_not_run(self, account: ArmedTrigger, time: datetime, reason: UnfiredReason) -> bool:
+        return self._progress.will_not_run(account, time, reason=reason)
+
+    def _close_ended(self) -> None:
+        """Let go of triggers that are over and owe nothing more, once a last mark that says so is written."""
+        for trigger_id, account in list(self._ended.items()):
+            if account in self._catch_up or account.ledger.has_open_fires:
+                continue
+            if account.ledger.close_up_to(account.trigger.in_force_from):
+                self._progress.moved(account)
+            # Until the mark is written a resumed row would be read with an older one, and owe again what is settled.
+            if not self._progress.is_pending(trigger_id):
+                del self._ended[trigger_id]
+                del self._accounts[trigger_id]
+
+    # -- self-check ------------------------------------------------------------------------------------------------
+
+    def rearm_lost_jobs(self) -> int:
+        """Arm again what should have a job and has none (its trigger raised, or a fault of ours); return how many."""
+        armed = [account for account in self._accounts.values() if account.trigger.schedule is not None]
+        if len(self._scheduler.store) == len(armed):
+            return 0
+        lost = [each for each in armed if self._scheduler.store.lookup_job(str(each.trigger.id)) is None]
+        for account in lost:
+            self._arm(account)
+            log.warning("trigger_armed_again", trigger=str(account.trigger.key))
+        self._metrics.jobs_rearmed.inc(len(lost))
+        return len(lost)
+
+    def _count(self) -> None:
+        self._metrics.armed_triggers.set(len(self._scheduler.store))
+        self._metrics.bad_triggers.set(len(self.bad_rows))
+        self._metrics.owing_triggers.set(len(self._catch_up))
+
+
+def _without_schedule(trigger: Trigger) -> Trigger:
+    return replace(trigger, schedule=None)
+
+
+def _counting_from(trigger: Trigger, instant: datetime) -> Trigger:
+    return replace(trigger, in_force_from=instant)
