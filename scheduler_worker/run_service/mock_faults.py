@@ -14,7 +14,8 @@ import grpc
 LostAnswer = Literal["unavailable", "silence"]
 RunDetails = Literal["answer", "unimplemented"]
 
-ERROR_CODES = frozenset(code.name for code in grpc.StatusCode if code is not grpc.StatusCode.OK)
+# OK and ALREADY_EXISTS say that the run exists, which a failing call must not.
+ERROR_CODES = frozenset(code.name for code in grpc.StatusCode) - {"OK", "ALREADY_EXISTS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
