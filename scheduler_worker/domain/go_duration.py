@@ -23,6 +23,9 @@ _LARGEST_NANOSECONDS = 2**63 - 1
 """What Go's 64 bits hold: about 292 years."""
 _LARGEST_DIGITS = 19
 """Digits of the largest number of nanoseconds; more of them are refused before they are turned into a number."""
+_FRACTION_DIGITS = 19
+"""What stands further behind the point is below a nanosecond in every unit."""
+_FRACTION_SCALE = 10**_FRACTION_DIGITS
 
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]*)")
 _REMEDY = "write numbers with units, such as 30s, 1m30s or 1.5h (units: ns, us, ms, s, m, h)"
@@ -66,11 +69,9 @@ def _nanoseconds_of(part: re.Match[str], text: str) -> int:
         raise ScheduleError(f"duration {quoted(text)} has the unknown unit {quoted(unit)}; {_REMEDY}")
     if len(whole) > _LARGEST_DIGITS:
         raise ScheduleError(f"duration {quoted(text)} is longer than 292 years; {_REMEDY}")
-    # Digits behind the nineteenth are below a nanosecond in every unit.
-    fraction = fraction[:_LARGEST_DIGITS]
     scale = _NANOSECONDS[unit]
-    divisor = int("1".ljust(len(fraction) + 1, "0"))
-    return int(whole or "0") * scale + int(fraction or "0") * scale // divisor
+    fraction = fraction[:_FRACTION_DIGITS].ljust(_FRACTION_DIGITS, "0")
+    return int(whole or "0") * scale + int(fraction) * scale // _FRACTION_SCALE
 
 
 def format_go_duration(duration: timedelta) -> str:

@@ -1,0 +1,35 @@
+"""The run name: the identity of a fire, the same in every process that computes it.
+
+Decides the name from the trigger's key and the fire time alone. Two attempts at one fire share the name, and that is
+what makes a second run impossible. Must never change: a changed name is a doubled run.
+"""
+
+from datetime import datetime
+
+from scheduler_worker.domain.trigger import TriggerKey
+from scheduler_worker.domain.zones import in_utc
+
+_FNV_OFFSET_BASIS = 0xCBF29CE484222325
+_FNV_PRIME = 0x100000001B3
+_64_BITS = 0xFFFFFFFFFFFFFFFF
+
+
+def run_name(key: TriggerKey, fire_time: datetime) -> str:
+    """Return the name of the run for `fire_time`: ``r`` and up to 16 hexadecimal digits, as Flyte computes it.
+
+    The digits are the 64-bit FNV-1 hash (multiply, then xor) of the key and of the time in UTC, numbers unpadded.
+    Fractions of a second have no part in it.
+
+    Raises:
+        ValueError: `fire_time` is naive.
+    """
+    time = in_utc(fire_time)
+    project, domain, task_name, name = key
+    identity = (
+        f"{project}:{domain}:{task_name}:{name}"
+        f":{time.year}:{time.month}:{time.day}:{time.hour}:{time.minute}:{time.second}"
+    )
+    state = _FNV_OFFSET_BASIS
+    for byte in identity.encode():
+        state = (state * _FNV_PRIME & _64_BITS) ^ byte
+    return f"r{state:x}"
