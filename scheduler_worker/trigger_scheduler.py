@@ -32,6 +32,9 @@ CHECK_PAUSE_SECONDS = 1.0
 """After a check just before calls that failed, calls go ahead on the last known state for this long before the database
 is asked again."""
 
+CHECK_TIMEOUT_SECONDS = 0.5
+"""How long such a check may hold calls back. Fires are worth more than the last half second of edits."""
+
 ROWS_PER_LOOP_TURN = 100
 """Rows taken in before the event loop gets its turn: a few milliseconds."""
 
@@ -115,13 +118,14 @@ class TriggerScheduler:
             return
         revisions = {each.trigger.id: each.trigger.revision for each in armed}
         try:
-            states = await self._reader.states(revisions.keys())
+            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
+                states = await self._reader.states(revisions.keys())
             stale = [id_ for id_, known in revisions.items() if id_ not in states or states[id_].revision > known]
             if stale:
                 await self.reload(stale)
-        except DatabaseUnavailableError as error:
+        except (DatabaseUnavailableError, TimeoutError) as error:
             self._no_check_until = loop.time() + CHECK_PAUSE_SECONDS
-            log.warning("check_skipped", error=str(error))
+            log.warning("check_skipped", error=repr(error))
 
     async def reload(self, ids: Collection[int]) -> None:
         """Read the rows of `ids` and take them in; those that are gone from the table are disarmed.
