@@ -11,6 +11,7 @@ from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from weakref import WeakValueDictionary
 
 from scheduler_worker.domain.cron_text import CronFields, Every, parse_rest, split_zone
+from scheduler_worker.domain.quoting import quoted
 from scheduler_worker.domain.zones import TICK, Zone, in_utc, zone_named
 
 _LARGEST_OFFSET = timedelta(days=1)
@@ -43,13 +44,15 @@ class CronSchedule:
         "_memo",
         "_minutes",
         "_months",
+        "_text",
         "_zone",
         "never_fires",
     )
 
-    def __init__(self, fields: CronFields, zone: Zone | None) -> None:
-        """Take the sets of the expression, and the zone they are read in, None for UTC."""
+    def __init__(self, fields: CronFields, zone: Zone | None, text: str) -> None:
+        """Take the sets of the expression, the zone they are read in (None for UTC), and the text for `repr`."""
         self._zone = zone
+        self._text = text
         self._minutes = fields.minutes
         self._hours = fields.hours
         self._first_minute = _lowest(fields.minutes)
@@ -59,6 +62,9 @@ class CronSchedule:
         self.never_fires = not (self._months and fields.hours and fields.minutes)
         # The answer to the last question: many triggers share a schedule and ask it about the same instant.
         self._memo: tuple[datetime | None, datetime | None] = (None, None)
+
+    def __repr__(self) -> str:
+        return f"<CronSchedule {quoted(self._text)} in {self._zone.name if self._zone else 'UTC'}>"
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first fire time strictly later than `instant`, in UTC, or None if there is none up to year 9999.
@@ -197,6 +203,6 @@ def parse_standard(text: str, timezone: str = "") -> CronSchedule | Every:
         zone_name, rest = split_zone(text, timezone)
         zone = None if zone_name in {"", "UTC"} else zone_named(zone_name)
         parsed = parse_rest(rest)
-        schedule = parsed if isinstance(parsed, Every) else CronSchedule(parsed, zone)
+        schedule = parsed if isinstance(parsed, Every) else CronSchedule(parsed, zone, text)
         _shared[key] = schedule
     return schedule

@@ -25,7 +25,7 @@ _LARGEST_DIGITS = 19
 """Digits of the largest number of nanoseconds; more of them are refused before they are turned into a number."""
 _FRACTION_DIGITS = 19
 """What stands further behind the point is below a nanosecond in every unit."""
-_FRACTION_SCALE = 10**_FRACTION_DIGITS
+_FRACTION_SCALE = 10**19
 
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^.0-9]*)")
 _REMEDY = "write numbers with units, such as 30s, 1m30s or 1.5h (units: ns, us, ms, s, m, h)"
