@@ -66,6 +66,7 @@ class ProgressWriter:
 
     def settled(self, fire: Fire, *, run_name: str, outcome: Outcome, lateness: timedelta) -> None:
         """Settle a fire that has its run."""
+        fire.is_done = True
         trigger_id = fire.armed.trigger.id
         if fire.kind is FireKind.UNFIRED:
             self._resolved.append((trigger_id, fire.time))
@@ -78,7 +79,7 @@ class ProgressWriter:
 
     def unfired(self, fire: Fire, *, reason: UnfiredReason, error: RunServiceError | None = None) -> bool:
         """Settle a fire that will not become a run, or say False when no more can be held: the fire stays open."""
-        return self.will_not_run(
+        fire.is_done = self.will_not_run(
             fire.armed,
             fire.time,
             reason=reason,
@@ -86,6 +87,7 @@ class ProgressWriter:
             attempts=fire.attempts,
             settle=fire.kind is not FireKind.UNFIRED,
         )
+        return fire.is_done
 
     def will_not_run(
         self,
@@ -117,6 +119,18 @@ class ProgressWriter:
             armed.ledger.settle(time)
             self._moved[trigger.id] = armed
         self._metrics.fire_unfired(reason)
+        if error is not None:
+            log.warning(
+                "fire_given_up",
+                trigger=str(trigger.key),
+                fire_time=time.isoformat(),
+                reason=reason,
+                code=error.code,
+                details=error.details,
+                attempts=attempts,
+            )
+        else:
+            log.debug("fire_skipped", trigger=str(trigger.key), fire_time=time.isoformat(), reason=reason)
         return True
 
     def is_pending(self, trigger_id: int) -> bool:
@@ -161,7 +175,6 @@ class ProgressWriter:
         async with self._writing:
             while self.pending:
                 await self._write_some()
-            self._metrics.progress_pending.set(0)
 
     async def _write_some(self) -> None:
         """Write one transaction's worth.

@@ -146,6 +146,7 @@ class ScheduleSyncer:
             self._is_failing = True
         else:
             self._metrics.sync_ended("ok", asyncio.get_running_loop().time() - started)
+            log.debug("sync_done", triggers=len(self._scheduler.known))
             if self._is_failing:
                 log.info("sync_works_again")
             self._is_failing = False
@@ -165,12 +166,13 @@ class ScheduleSyncer:
             async for rows in self._triggers.active_rows():
                 await self._scheduler.update_schedules(rows)
         since = None if self._database_time is None else self._database_time - ENDED_OVERLAP
-        await self._scheduler.update_schedules(await self._triggers.ended(since))
+        await self._scheduler.update_schedules(await self._triggers.ended(since), seen_since=since)
         self._database_time = started
         self._scheduler.rearm_lost_jobs()
         self._scheduler.retry_unfired(await self._unfired.take_retries(IDS_PER_READ))
         await self._scheduler.catchup_all(self._clock(), refill=refill)
         await self._prune()
+        self._scheduler.is_loading = False
         self.last_success = self._clock()
         self._metrics.sync_succeeded_at(self.last_success)
         self.loaded.set()

@@ -26,6 +26,7 @@ from scheduler_worker.domain.outcomes import (
     may_have_created_a_run,
 )
 from scheduler_worker.domain.run_name import run_name
+from scheduler_worker.domain.trigger import Trigger
 from scheduler_worker.errors import RunServiceError
 from scheduler_worker.fire_queue import FireQueue
 from scheduler_worker.progress_writer import ProgressWriter
@@ -194,7 +195,7 @@ class TriggerExecutor:
         if fire.kind is FireKind.UNFIRED:
             if fire.armed.trigger.schedule is not None:
                 return True
-            self._progress.unfired_stays(fire, reason=UnfiredReason.PAUSED)
+            fire.is_done = True  # its record and the wish to send it stay until the trigger is active again
             return False
         if fire.spans is ledger.spans:
             return True
@@ -245,21 +246,32 @@ class TriggerExecutor:
         name = run_name(trigger.key, fire.time)
         if fire.first_tried_at is None:
             fire.first_tried_at = asyncio.get_running_loop().time()
-        deadline = self._limits.call_deadline.total_seconds()
         try:
-            if fire.ask_first and await self._client.run_exists(
-                self._org, trigger.key.project, trigger.key.domain, name, timeout_seconds=deadline
-            ):
+            if fire.ask_first and await self._run_exists(trigger, name):
                 outcome = Outcome.FOUND
             else:
-                request = create_run_request(trigger, fire.time, org=self._org, name=name)
-                answer = await self._client.create_run(request, timeout_seconds=deadline)
-                outcome = Outcome(answer.value)
+                outcome = await self._create_run(trigger, fire.time, name)
         except RunServiceError as error:
             self._failed(fire, name, error)
         else:
             self.reachability.answered()
             self._settled(fire, name, outcome)
+
+    async def _run_exists(self, trigger: Trigger, name: str) -> bool:
+        key, deadline = trigger.key, self._limits.call_deadline.total_seconds()
+        return await self._client.run_exists(self._org, key.project, key.domain, name, timeout_seconds=deadline)
+
+    async def _create_run(self, trigger: Trigger, fire_time: datetime, name: str) -> Outcome:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        request = create_run_request(trigger, fire_time, org=self._org, name=name)
+        try:
+            answer = await self._client.create_run(
+                request, timeout_seconds=self._limits.call_deadline.total_seconds()
+            )
+        finally:
+            self._metrics.call_ended(loop.time() - started)
+        return Outcome(answer.value)
 
     def _settled(self, fire: Fire, name: str, outcome: Outcome) -> None:
         # A crash from here until the next write of progress leaves the fire owed; the run's name settles that.

@@ -60,6 +60,7 @@ class TriggerScheduler:
     Attributes:
         known: revision by trigger id of every active row, armed or bad: what a sync need not look at again.
         bad_rows: what is wrong, by trigger id.
+        is_loading: while everything is new, single triggers are not worth a line of log.
     """
 
     def __init__(
@@ -85,26 +86,32 @@ class TriggerScheduler:
         self._accounts: dict[int, ArmedTrigger] = {}
         self._ended: dict[int, ArmedTrigger] = {}
         self._ambiguous_names: dict[str, int] = {}
+        self._retried: dict[tuple[int, datetime], Fire] = {}
         self.known: dict[int, int] = {}
         self.bad_rows: dict[int, str] = {}
+        self.is_loading = True
         self._updating = asyncio.Lock()
         self._no_check_until = 0.0
 
     # -- rows in ---------------------------------------------------------------------------------------------------
 
-    async def update_schedules(self, rows: Sequence[TriggerRow], gone: Iterable[int] = ()) -> None:
+    async def update_schedules(
+        self, rows: Sequence[TriggerRow], gone: Iterable[int] = (), *, seen_since: datetime | None = None
+    ) -> None:
         """Arm, replace and disarm by `rows`, whatever state they are in, and disarm what is `gone` from the table.
 
         A row older than what is known here is passed over, so the order of overlapping reads does not matter.
+        `seen_since` is for rows that ended before they were ever seen here: what they owed from then on was left open.
 
         Raises:
             DatabaseUnavailableError: a row's history could not be read; nothing of `rows` was taken in.
         """
         async with self._updating:
-            history = await self._history_of(rows)
+            since = {row.id: self._settled_through(row, seen_since) for row in rows}
+            history = await self._history_of(rows, since)
             for count, row in enumerate(rows, start=1):
                 if row.revision > self._newest_revision(row.id):
-                    self._take_in(row, history.get(row.key, ()))
+                    self._take_in(row, since[row.id], history.get(row.key, ()))
                 if count % ROWS_PER_LOOP_TURN == 0:
                     await asyncio.sleep(0)
             for trigger_id in gone:
@@ -136,26 +143,31 @@ class TriggerScheduler:
         rows = await self._reader.rows_by_id(ids)
         await self.update_schedules(rows, gone=set(ids) - {row.id for row in rows})
 
-    async def _history_of(self, rows: Sequence[TriggerRow]) -> Mapping[TriggerKey, Sequence[RevisionRow]]:
-        since = {row.key: start for row in rows if needs_history(row, start := self._settled_through(row))}
-        return await self._reader.history(since) if since else {}
+    async def _history_of(
+        self, rows: Sequence[TriggerRow], since: Mapping[int, datetime]
+    ) -> Mapping[TriggerKey, Sequence[RevisionRow]]:
+        wanted = {row.key: since[row.id] for row in rows if needs_history(row, since[row.id])}
+        return await self._reader.history(wanted) if wanted else {}
 
     def _newest_revision(self, trigger_id: int) -> int:
         account = self._accounts.get(trigger_id)
         return self.known.get(trigger_id, 0) if account is None else account.trigger.revision
 
-    def _settled_through(self, row: TriggerRow) -> datetime:
+    def _settled_through(self, row: TriggerRow, seen_since: datetime | None) -> datetime:
         account = self._accounts.get(row.id)
-        return baseline(row) if account is None else account.ledger.confirmed_through
+        if account is not None:
+            return account.ledger.confirmed_through
+        if row.confirmed_through is None and seen_since is not None:
+            return min(seen_since, baseline(row))
+        return baseline(row)
 
     # -- one row ---------------------------------------------------------------------------------------------------
 
-    def _take_in(self, row: TriggerRow, history: Sequence[RevisionRow]) -> None:
+    def _take_in(self, row: TriggerRow, since: datetime, history: Sequence[RevisionRow]) -> None:
         trigger, fault = decode(row)
         if trigger.schedule is not None and (other := self._same_run_names(trigger)) is not None:
             fault = f"its run names would be those of trigger {other}: names with ':' in them run together; rename one"
         account = self._accounts.get(row.id)
-        since = self._settled_through(row)
         if account is not None and trigger.in_force_from <= account.trigger.in_force_from:
             # Written by hand without moving its times: it counts from now, since edits are not retroactive.
             trigger = _counting_from(trigger, self._clock())
@@ -205,17 +217,26 @@ class TriggerScheduler:
         # Times that nobody was there for go through catch-up; times that were only seen late are due now.
         live_from = max(now - LIVE_WINDOW, self._catch_up.missed_through, ledger.confirmed_through)
         next_fire = schedule.next_after(max(live_from, trigger.in_force_from))
-        if next_fire is None:
-            self._scheduler.disarm(str(trigger.id))
-        else:
+        was_armed = self._scheduler.disarm(str(trigger.id))
+        if next_fire is not None:
             self._scheduler.arm(str(trigger.id), trigger_for(schedule), self._due, account, next_fire)
         self._ended.pop(trigger.id, None)
+        if not self.is_loading:
+            log.info(
+                "trigger_replaced" if was_armed else "trigger_armed",
+                trigger=str(trigger.key),
+                trigger_id=trigger.id,
+                revision=trigger.revision,
+                next_fire=None if next_fire is None else next_fire.isoformat(),
+            )
         if next(ledger.owed(live_from), None) is not None:
             self._catch_up.add(account)
 
     def _disarm(self, account: ArmedTrigger) -> None:
-        self._scheduler.disarm(str(account.trigger.id))
-        self._ended[account.trigger.id] = account
+        trigger = account.trigger
+        if self._scheduler.disarm(str(trigger.id)):
+            log.info("trigger_removed", trigger=str(trigger.key), trigger_id=trigger.id, revision=trigger.revision)
+        self._ended[trigger.id] = account
         self._catch_up.add_first(account)
 
     def _due(self, account: ArmedTrigger, fire_times: Sequence[datetime] = ()) -> None:
@@ -272,11 +293,15 @@ class TriggerScheduler:
 
     def retry_unfired(self, asked_for: Iterable[UnfiredFire]) -> None:
         """Queue unfired fires that a person asked for again. Those of a trigger that is not active wait until it is."""
+        self._retried = {place: fire for place, fire in self._retried.items() if not fire.is_done}
         for unfired in asked_for:
+            place = (unfired.trigger_id, unfired.fire_time)
             account = self._accounts.get(unfired.trigger_id)
-            if account is not None and account.trigger.schedule is not None:
-                fire = Fire(account, unfired.fire_time, FireKind.UNFIRED, account.ledger.spans, ask_first=True)
-                self._executor.offer(fire)
+            if account is None or account.trigger.schedule is None or place in self._retried:
+                continue
+            fire = Fire(account, unfired.fire_time, FireKind.UNFIRED, account.ledger.spans, ask_first=True)
+            if self._executor.offer(fire):
+                self._retried[place] = fire
 
     def _will_not_run(self, account: ArmedTrigger, time: datetime, reason: UnfiredReason) -> bool:
         return self._progress.will_not_run(account, time, reason=reason)

@@ -1,6 +1,6 @@
 """Start order and stop order: one owner at a time, everything else built anew for each term of ownership.
 
-A term begins when the lease is held and ends when it is lost, when the worker is told to stop, or when a part of it fails.
+A term begins when the lease is held and ends when it is lost, when the worker is told to stop, or when a part fails.
 Nothing of a term outlives it: what the next owner needs to know is in the database.
 """
 
@@ -21,6 +21,7 @@ from scheduler_worker.database.notifications import Notifications
 from scheduler_worker.database.settlement_store import SettlementStore
 from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.database.unfired_store import UnfiredStore
+from scheduler_worker.errors import DatabaseUnavailableError
 from scheduler_worker.fire_queue import FireQueue
 from scheduler_worker.progress_writer import ProgressWriter
 from scheduler_worker.run_service.client import RunServiceClient
@@ -34,8 +35,11 @@ from scheduler_worker.trigger_scheduler import TriggerScheduler
 BACKWARD_STEP_WORTH_A_WARNING = timedelta(seconds=1)
 """A wall clock that went back further than this is reported. Nothing fires twice; times repeat on the clock only."""
 
+WATCH_INTERVAL_SECONDS = 0.25
+"""How often the event loop's lateness is measured."""
+
 LAST_WRITE_TIMEOUT_SECONDS = 5.0
-"""How long the end of a term may wait for its last progress to be written. Without it fires are sent again, and found."""
+"""How long the end of a term waits for its last progress to be written. Without it fires are sent again, and found."""
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +107,10 @@ class Term:
             metrics=metrics,
             org=options.org,
         )
+        metrics.watch_queue(
+            live=lambda: self.queue.live, late=lambda: self.queue.late, retry=lambda: self.queue.waiting
+        )
+        metrics.watch_calls_in_flight(lambda: self.executor.calls_in_flight)
         self.scheduler = RunScheduler(clock=clock, on_pass=self._pass_began, on_job_failed=self._job_failed)
         self.triggers = TriggerScheduler(
             scheduler=self.scheduler,
@@ -126,9 +134,9 @@ class Term:
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """Start handing out fires, and return what has to run beside it until the term ends."""
         self.scheduler.start()
-        loops = [self.syncer.run(), self.executor.run(self.triggers), self.progress.run()]
+        loops = [self.syncer.run(), self.executor.run(self.triggers), self.progress.run(), self._watch()]
         if self._adapters.notifications is not None:
-            loops.append(self._adapters.notifications.run(self.syncer.ask))
+            loops.append(self._adapters.notifications.run(self.syncer.ask, on_fault=self._notifications_lost))
         return loops
 
     async def finish(self, grace: timedelta) -> None:
@@ -148,6 +156,15 @@ class Term:
         await self.scheduler.close()
         self.queue.close()
 
+    async def _watch(self) -> None:
+        """Measure how late the event loop takes its turns, and how much progress waits to be written."""
+        loop = asyncio.get_running_loop()
+        while True:
+            planned = loop.time() + WATCH_INTERVAL_SECONDS
+            await asyncio.sleep(WATCH_INTERVAL_SECONDS)
+            self._metrics.loop_stalled(loop.time() - planned)
+            self._metrics.progress_pending.set(self.progress.pending)
+
     def _pass_began(self, now: datetime) -> None:
         self.last_pass = asyncio.get_running_loop().time()
         before, self._last_pass_at = self._last_pass_at, now
@@ -160,6 +177,9 @@ class Term:
             self.syncer.ask()
         elif before - now > BACKWARD_STEP_WORTH_A_WARNING:
             log.warning("clock_jump", seconds=(now - before).total_seconds())
+
+    def _notifications_lost(self, error: DatabaseUnavailableError) -> None:
+        log.warning("notifications_lost", error=str(error))
 
     def _job_failed(self, job: Job, error: Exception) -> None:
         self._metrics.pass_failures.inc()
@@ -200,6 +220,7 @@ class Worker:
     async def _become_owner(self, stop: asyncio.Event) -> bool:
         """Wait for the lease; say False when told to stop first."""
         self.role = Role.STANDBY
+        log.info("lease_waiting")
         acquiring = asyncio.create_task(self._adapters.lease.acquire())
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -210,6 +231,7 @@ class Worker:
         finally:
             await _cancel({acquiring, stopping})
         self.role = Role.OWNER
+        log.info("lease_acquired")
         return True
 
     async def _own(self, stop: asyncio.Event) -> None:
@@ -218,8 +240,11 @@ class Worker:
         ending = asyncio.create_task(self._ending(stop))
         try:
             await asyncio.wait({ending, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-            if ending.done() and ending.result() is _Ending.STOP:
+            if ending.done() and ending.result() is _Ending.LEASE_LOST:
+                log.warning("lease_lost")
+            elif ending.done():
                 self.role = Role.STOPPING
+                log.info("worker_stopping")
                 await term.finish(self._options.shutdown_grace)
             for task in tasks:
                 if task.done():

@@ -40,6 +40,7 @@ class Fire:
         ask_first: an earlier try may have reached the service, so ask for the run before sending it (again).
         attempts: failed tries so far.
         first_tried_at: the event loop's time of the first try, in seconds; None before it.
+        is_done: it has its run, or was recorded as unfired.
     """
 
     armed: ArmedTrigger
@@ -49,3 +50,4 @@ class Fire:
     ask_first: bool = False
     attempts: int = 0
     first_tried_at: float | None = None
+    is_done: bool = False

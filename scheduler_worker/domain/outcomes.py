@@ -68,5 +68,6 @@ def backoff(attempts: int, *, jitter: float) -> timedelta:
     Doubles from the floor to the ceiling; the jitter spreads the upper half, so that fires that failed together don't
     come back together.
     """
-    full = min(BACKOFF_CEILING, BACKOFF_FLOOR * 2 ** min(attempts, _DOUBLINGS_TO_CEILING))
+    doublings: int = 2 ** min(attempts, _DOUBLINGS_TO_CEILING)
+    full = min(BACKOFF_CEILING, BACKOFF_FLOOR * doublings)
     return max(BACKOFF_FLOOR, full * (0.5 + jitter / 2))

@@ -34,6 +34,10 @@ class Schedule(Protocol):
         """
         ...
 
+    def __hash__(self) -> int:
+        """Schedules are shared and looked up."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class CronRule:

@@ -41,8 +41,6 @@ EVENTS: Final[Mapping[str, str]] = {
     "run_service_unreachable": "no answer several times in a row: the queue waits on one probe at a time",
     "run_service_back": "the Run Service answers again",
     # the database
-    "database_away": "Postgres does not answer",
-    "database_back": "Postgres answers again",
     "notifications_lost": "changes are not announced any more; they are found at the next sync",
     "notifications_back": "changes are announced again",
     "progress_write_failed": "progress could not be written; it is kept and written later",
