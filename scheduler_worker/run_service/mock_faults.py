@@ -4,6 +4,7 @@ Decides for each call, from the settings, the time since the start and a seeded 
 goes wrong. Must never answer a call or wait itself: the server does what the verdict says.
 """
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -48,7 +49,7 @@ class Faults:
     def __post_init__(self) -> None:
         for name in ("latency_ms", "jitter_ms", "error_rate", "lost_answer_rate"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise ValueError(f"{name} is {value!r}; it must be a number of at least 0")
         for name in ("error_rate", "lost_answer_rate"):
             if getattr(self, name) > 1:

@@ -4,7 +4,6 @@ Decides what is a good request, what is a repeat, and counts what the promise of
 never answer a call: it names the outcome, and the server sends it.
 """
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -19,8 +18,6 @@ Duplicates = Literal["reject", "ok"]
 _LONGEST_RUN_NAME = 30
 _DNS_1035_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A test that waits longer than this for runs has failed.
-_PATIENCE_SECONDS = 10.0
 
 
 class RunBook:
@@ -40,7 +37,6 @@ class RunBook:
         self.created = 0
         self._duplicates = duplicates
         self._keep_requests = keep_requests
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
     def doubled(self) -> list[RunKey]:
@@ -73,31 +69,10 @@ class RunBook:
     def settle(
         self, request: workflow_pb2.CreateRunRequest, received_at: datetime, outcome: str, journal: Journal | None
     ) -> None:
-        """Count the outcome, write it down, and wake those who wait for it."""
+        """Count the outcome and write it down."""
         self.outcomes[outcome] += 1
         if journal is not None:
             journal.append(_entry(request, received_at, outcome))
-        for count, waiter in self._waiting:
-            if self.created >= count and not waiter.done():
-                waiter.set_result(None)
-
-    async def wait_for_runs(self, count: int, *, timeout_seconds: float = _PATIENCE_SECONDS) -> None:
-        """Wait until `count` runs were created in all.
-
-        Raises:
-            TimeoutError: they were not within `timeout_seconds`; the message says how many there are.
-        """
-        if self.created >= count:
-            return
-        waiting = (count, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await waiting[1]
-        except TimeoutError as fault:
-            raise TimeoutError(f"{self.created} of {count} runs after {timeout_seconds} s") from fault
-        finally:
-            self._waiting.remove(waiting)
 
 
 def fault_of(request: workflow_pb2.CreateRunRequest) -> str:

@@ -5,6 +5,7 @@ Must never start a task.
 """
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,8 @@ from scheduler_worker.run_service.mock_journal import ALREADY_EXISTS, CREATED, J
 from scheduler_worker.run_service.mock_runs import Duplicates, RunBook, fault_of
 
 _LARGEST_MESSAGE_BYTES = 64 * 1024 * 1024
+# A test that waits longer than this for something to happen has failed.
+_PATIENCE_SECONDS = 10.0
 _OK_ANSWER = b""  # a message without fields: the worker reads none
 
 _CreateRunContext = grpc.aio.ServicerContext[workflow_pb2.CreateRunRequest, bytes]
@@ -72,6 +75,7 @@ class MockRunService:
         self._journal: Journal | None = None
         self._server: grpc.aio.Server | None = None
         self._started_at_seconds = 0.0
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -96,9 +100,24 @@ class MockRunService:
         """Every CreateRun request in order of arrival."""
         return self.runs.requests
 
-    async def wait_for_runs(self, count: int, *, timeout_seconds: float = 10.0) -> None:
-        """Wait until this server has created `count` runs; raises TimeoutError after `timeout_seconds`."""
-        await self.runs.wait_for_runs(count, timeout_seconds=timeout_seconds)
+    async def wait_for_runs(self, count: int, *, timeout_seconds: float = _PATIENCE_SECONDS) -> None:
+        """Wait until this server has created `count` runs, repeated starts of one name included.
+
+        Raises:
+            TimeoutError: it has not within `timeout_seconds`; the message says how many there are.
+        """
+        try:
+            await self.wait_until(lambda: self.runs.created >= count, timeout_seconds=timeout_seconds)
+        except TimeoutError as fault:
+            raise TimeoutError(f"{self.runs.created} of {count} runs after {timeout_seconds} s") from fault
+
+    async def wait_until(self, condition: Callable[[], bool], *, timeout_seconds: float = _PATIENCE_SECONDS) -> None:
+        """Wait until `condition`, asked anew after each step of a call, holds; raises TimeoutError if it does not."""
+        async with asyncio.timeout(timeout_seconds):
+            while not condition():
+                step = asyncio.get_running_loop().create_future()
+                self._waiting.append(step)
+                await step
 
     async def start(self) -> None:
         """Read the journal, then listen.
@@ -163,9 +182,10 @@ class MockRunService:
                 # Before the answer is sent, so that a caller that dies on receiving it can't take the run along; and
                 # also for a caller that gave up during the delay.
                 self.runs.settle(request, received_at, outcome, self._journal)
+            self._wake_waiting()
             await _answer(outcome, verdict, request, context)
         finally:
-            self.in_flight -= 1
+            self._leave()
         return _OK_ANSWER
 
     def _outcome(self, request: workflow_pb2.CreateRunRequest, verdict: Verdict) -> str:
@@ -189,12 +209,23 @@ class MockRunService:
             if not self.runs.knows(request.run_id):
                 await context.abort(grpc.StatusCode.NOT_FOUND, f"run {request.run_id.name!r} does not exist")
         finally:
-            self.in_flight -= 1
+            self._leave()
         return _OK_ANSWER
 
     def _enter(self) -> None:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        self._wake_waiting()
+
+    def _leave(self) -> None:
+        self.in_flight -= 1
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for step in waiting:
+            if not step.done():
+                step.set_result(None)
 
     def _elapsed_seconds(self) -> float:
         return asyncio.get_running_loop().time() - self._started_at_seconds
