@@ -4,8 +4,8 @@ Decides how faults are written on the command line. What they do is decided by t
 """
 
 import asyncio
-import json
 import signal
+import sys
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from enum import StrEnum
@@ -14,13 +14,14 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from scheduler_worker.cli.output import JsonOption, print_json_line
 from scheduler_worker.domain.go_duration import parse_go_duration
 from scheduler_worker.domain.service_address import parse_listen_address
 from scheduler_worker.run_service.mock_control import serve_control
 from scheduler_worker.run_service.mock_faults import Faults, Outage
 from scheduler_worker.run_service.mock_server import MockRunService
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 class Duplicates(StrEnum):
@@ -107,7 +108,7 @@ def mock_run_service(
         typer.Option(parser=_listen_address, metavar="HOST:PORT", help="Serve GET /state and PUT /faults over HTTP."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Make the faults repeatable.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the first line as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Serve a Run Service that keeps its runs in memory, until SIGTERM or Ctrl-C.
 
@@ -157,13 +158,14 @@ async def _serve_until_signal(mock: MockRunService, control: str | None, *, as_j
 
 
 def _announce(address: str, control_address: str | None, *, as_json: bool) -> None:
-    # Whoever started this process reads the line to know the port, so it must not linger in a buffer.
     if as_json:
-        print(json.dumps({"listening": address, "control": control_address}), flush=True)  # noqa: T201 - see above
-        return
-    print(f"listening on {address}", flush=True)  # noqa: T201 - see above
-    if control_address is not None:
-        print(f"control on http://{control_address}", flush=True)  # noqa: T201 - see above
+        print_json_line({"listening": address, "control": control_address})
+    else:
+        typer.echo(f"listening on {address}")
+        if control_address is not None:
+            typer.echo(f"control on http://{control_address}")
+    # Whoever started this process reads the first line to know the port, so it must not linger in a buffer.
+    sys.stdout.flush()
 
 
 def _fail(message: str) -> NoReturn:
