@@ -51,3 +51,35 @@ class EmbeddedPostgresError(SchedulerWorkerError):
 
 class MigrationError(SchedulerWorkerError):
     """The database can't be brought to the asked-for form. The message names the remedy."""
+
+
+class TriggerNotFoundError(SchedulerWorkerError, LookupError):
+    """No trigger has the key that was given, or it is deleted.
+
+    Attributes:
+        keys: the keys that were not found, as people write them.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        noun = "trigger" if len(keys) == 1 else "triggers"
+        super().__init__(
+            f"no {noun} {', '.join(keys)}; `scheduler-worker triggers list --all` shows what there is, deleted ones too"
+        )
+        self.keys = tuple(keys)
+
+
+class RevisionConflictError(SchedulerWorkerError):
+    """A trigger is at another revision than the writer believed: somebody else wrote it in between.
+
+    Attributes:
+        key: the trigger's key, as people write it.
+        expected: the revision that the writer named.
+        found: the revision that the trigger is at, or None when there is no such trigger.
+    """
+
+    def __init__(self, key: str, expected: int, found: int | None) -> None:
+        state = "does not exist" if found is None else f"is at revision {found}"
+        super().__init__(f"trigger {key} {state}, not at revision {expected}; look at it, then write again")
+        self.key = key
+        self.expected = expected
+        self.found = found
