@@ -16,6 +16,8 @@ from typing import NamedTuple, Self
 CREATED = "created"
 ALREADY_EXISTS = "already_exists"
 
+_LINE_START = b'{"received_at": '
+
 
 class RunKey(NamedTuple):
     """What must be unique among runs."""
@@ -81,22 +83,25 @@ class Journal:
         """Yield the run of every ``created`` line that earlier processes left, and cut off a line torn by a kill.
 
         Raises:
-            ValueError: a whole line is no journal entry; the message names file and line.
+            ValueError: a line is no journal entry; the message names file and line.
         """
         text = self._path.read_bytes()
         *lines, torn = text.split(b"\n")
-        if torn:
-            # The process died inside the write, thus before it answered: nobody relies on that line.
-            os.ftruncate(self._descriptor, len(text) - len(torn))
         for number, line in enumerate(lines, start=1):
             try:
                 entry = json.loads(line)
                 key = RunKey(entry["project"], entry["domain"], entry["run_name"])
                 created = entry["outcome"] == CREATED
             except (ValueError, KeyError, TypeError) as fault:
-                raise ValueError(f"{self._path}, line {number}: no journal entry; name another file") from fault
+                raise self._no_journal(number) from fault
             if created:
                 yield key
+        if torn:
+            # The process died inside the write, thus before it answered: nobody relies on that line. But what never
+            # was the start of a line belongs to somebody else.
+            if torn[: len(_LINE_START)] != _LINE_START[: len(torn)]:
+                raise self._no_journal(len(lines) + 1)
+            os.ftruncate(self._descriptor, len(text) - len(torn))
 
     def append(self, entry: JournalEntry) -> None:
         """Write one line in one system call, so that lines never mix and none waits in this process."""
@@ -105,3 +110,6 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+    def _no_journal(self, line_number: int) -> ValueError:
+        return ValueError(f"{self._path}, line {line_number}: no journal entry; name another file")

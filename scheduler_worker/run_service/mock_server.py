@@ -126,7 +126,19 @@ class MockRunService:
             OSError: the address is taken or unusable, or the journal can't be opened.
             ValueError: the journal holds something else.
         """
-        server = grpc.aio.server(
+        if self._journal_path is not None:
+            self._journal = Journal(self._journal_path)
+        try:
+            if self._journal is not None:
+                self.runs.remember(self._journal.created_runs())
+            await self._listen()
+        except BaseException:
+            await self.stop()
+            raise
+        self._started_at_seconds = asyncio.get_running_loop().time()
+
+    async def _listen(self) -> None:
+        server = self._server = grpc.aio.server(
             options=[
                 # Two servers on one port would share the calls between them in silence.
                 ("grpc.so_reuseport", 0),
@@ -138,13 +150,8 @@ class MockRunService:
             port = server.add_insecure_port(f"{self._host}:{self._port}")
         except RuntimeError as fault:
             raise OSError(f"cannot listen on {self.address}: {fault}; choose another address") from fault
-        if self._journal_path is not None:
-            self._journal = Journal(self._journal_path)
-            self.runs.remember(self._journal.created_runs())
         await server.start()
-        self._server = server
         self.address = f"{self._host}:{port}"
-        self._started_at_seconds = asyncio.get_running_loop().time()
 
     async def stop(self) -> None:
         """Break off the calls in flight and close the port; a second stop does nothing."""

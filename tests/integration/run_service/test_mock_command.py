@@ -1,7 +1,6 @@
 """`mock-run-service` as a process: what it prints, how it is stopped, and what it refuses."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from scheduler_worker.cli.mock_run_service import app
 from scheduler_worker.run_service.client import CreateRunAnswer, RunServiceClient
 
 COMMAND = [sys.executable, "-c", "from scheduler_worker.cli.main import main; main()", "mock-run-service"]
@@ -100,14 +101,6 @@ def test_the_options_become_faults() -> None:
 )
 def test_bad_options_are_refused(options: str, code: int, fault: str) -> None:
     # Wide enough that no message is broken over lines.
-    environment = {**os.environ, "COLUMNS": "300", "TERMINAL_WIDTH": "300"}
-    ended = subprocess.run(
-        [*COMMAND, *options.split()],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_SECONDS,
-        env=environment,
-    )
-    assert (ended.returncode, fault in ended.stderr) == (code, True), ended.stderr
+    ended = CliRunner().invoke(app, options.split(), env={"COLUMNS": "300", "TERMINAL_WIDTH": "300"})
+    assert (ended.exit_code, fault in ended.stderr) == (code, True), ended.stderr
     assert ended.stdout == ""

@@ -132,7 +132,14 @@ async def test_an_address_in_use_is_an_error() -> None:
         second = MockRunService(listen=first.address)
         with pytest.raises(OSError, match=f"cannot listen on {first.address}"):
             await second.start()
-        await second.stop()
+
+
+async def test_a_file_that_is_no_journal_is_an_error_and_frees_the_port(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.write_text("hello\n")
+    with pytest.raises(ValueError, match="line 1: no journal entry"):
+        await MockRunService(journal=journal).start()
+    assert journal.read_text() == "hello\n"
 
 
 async def test_stopping_may_be_repeated() -> None:

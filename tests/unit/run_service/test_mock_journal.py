@@ -60,8 +60,9 @@ def test_created_runs_are_known_after_a_restart(path: Path) -> None:
         assert list(journal.created_runs()) == [RunKey("p", "d", "r1"), RunKey("p", "d", "r3")]
 
 
-def test_a_line_torn_by_a_kill_is_cut_off(path: Path) -> None:
-    path.write_bytes(entry("r1").as_line() + entry("r2").as_line()[:20])
+@pytest.mark.parametrize("length", [1, 15, 20, 100])
+def test_a_line_torn_by_a_kill_is_cut_off(path: Path, length: int) -> None:
+    path.write_bytes(entry("r1").as_line() + entry("r2").as_line()[:length])
     with Journal(path) as journal:
         assert list(journal.created_runs()) == [RunKey("p", "d", "r1")]
         journal.append(entry("r3"))
@@ -73,3 +74,10 @@ def test_a_file_that_is_no_journal_is_refused_by_line(path: Path, line: str) -> 
     path.write_bytes(entry("r1").as_line() + line.encode() + b"\n")
     with Journal(path) as journal, pytest.raises(ValueError, match=f"{path}, line 2: no journal entry"):
         list(journal.created_runs())
+
+
+def test_somebody_elses_last_line_is_not_cut_off(path: Path) -> None:
+    path.write_text("hello")
+    with Journal(path) as journal, pytest.raises(ValueError, match="line 1: no journal entry"):
+        list(journal.created_runs())
+    assert path.read_text() == "hello"
