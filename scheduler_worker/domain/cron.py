@@ -8,6 +8,7 @@ addition of the offset.
 """
 
 from datetime import MAXYEAR, UTC, date, datetime, timedelta
+from functools import lru_cache
 from weakref import WeakValueDictionary
 
 from scheduler_worker.domain.cron_text import CronFields, Every, parse_rest, split_zone
@@ -26,6 +27,9 @@ _DAYS_OF_MONTH = tuple(
 )
 """Mask of the days that a month has, by its number; February as in a common year."""
 _DAYS_OF_LEAP_FEBRUARY = _DAYS_OF_MONTH[2] | 1 << 29
+
+_KEPT_DAY_SETS = 1024
+"""Most expressions name one of a few sets of days, and working one out is most of what reading an expression costs."""
 
 
 class CronSchedule:
@@ -57,7 +61,9 @@ class CronSchedule:
         self._hours = fields.hours
         self._first_minute = _lowest(fields.minutes)
         self._first_hour = _lowest(fields.hours)
-        self._days_by_first_weekday = tuple(_days_of_a_month(fields, first_weekday) for first_weekday in range(7))
+        self._days_by_first_weekday = _days_by_first_weekday(
+            fields.days, fields.weekdays, both=fields.any_day or fields.any_weekday
+        )
         self._months = _months_with_days(fields.months, self._days_by_first_weekday)
         self.never_fires = not (self._months and fields.hours and fields.minutes)
         # The answer to the last question: many triggers share a schedule and ask it about the same instant.
@@ -160,17 +166,20 @@ def _lowest(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
-def _days_of_a_month(fields: CronFields, first_weekday: int) -> int:
-    """Return the days that match in a month of 31 days whose first is a `first_weekday`, 0 for Monday."""
-    on_weekdays = 0
-    for day in range(1, 32):
-        weekday_from_sunday = (first_weekday + day) % 7
-        on_weekdays |= (fields.weekdays >> weekday_from_sunday & 1) << day
-    if fields.any_day or fields.any_weekday:
-        return fields.days & on_weekdays
-    return fields.days | on_weekdays
+@lru_cache(maxsize=_KEPT_DAY_SETS)
+def _days_by_first_weekday(days: int, weekdays: int, *, both: bool) -> tuple[int, ...]:
+    """Return, by the weekday of the first (0 for Monday), the days that match in a month of 31 days."""
+    masks = []
+    for first_weekday in range(7):
+        on_weekdays = 0
+        for day in range(1, 32):
+            weekday_from_sunday = (first_weekday + day) % 7
+            on_weekdays |= (weekdays >> weekday_from_sunday & 1) << day
+        masks.append(days & on_weekdays if both else days | on_weekdays)
+    return tuple(masks)
 
 
+@lru_cache(maxsize=_KEPT_DAY_SETS)
 def _months_with_days(months: int, days_by_first_weekday: tuple[int, ...]) -> int:
     """Return those of `months` in which a day matches in some year. Every month begins with every weekday in some."""
     possible = 0

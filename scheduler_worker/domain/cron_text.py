@@ -193,7 +193,9 @@ def _parse_part(part: str, field: _Field) -> tuple[int, bool]:
             _refuse(part, field, f"is out of range at {value}", field.hint)
     if low > high:
         _refuse(part, field, f"runs backwards from {low} to {high}", "put the smaller value first, or list two ranges")
-    return sum(1 << value for value in range(low, high + 1, step)), is_star and step == 1
+    if step == 1:
+        return (2 << high) - (1 << low), is_star
+    return sum(1 << value for value in range(low, high + 1, step)), False
 
 
 def _value(text: str, part: str, field: _Field) -> int:
