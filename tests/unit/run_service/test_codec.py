@@ -144,6 +144,12 @@ def test_equal_automation_is_decoded_once() -> None:
     assert decode_automation(bytes(bytearray(serialized)))[0] is decode_automation(bytes(bytearray(serialized)))[0]
 
 
+def test_large_automation_is_not_kept() -> None:
+    large = encode_automation(CronRule("0 0 * * *" + " " * 5000))
+    assert decode_automation(large) == decode_automation(large)
+    assert decode_automation(large)[0] is not decode_automation(large)[0]
+
+
 def test_equal_small_inputs_share_one_object() -> None:
     assert decode_inputs(inline_spec(2), "at") is decode_inputs(inline_spec(2), "at")
 
