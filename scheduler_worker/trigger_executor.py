@@ -105,6 +105,7 @@ class TriggerExecutor:
         self._late_taken = 0
         self._late_limit = max(1, int(limits.calls_in_flight * LATE_SHARE))
         self._accepts = True
+        self._is_held = False
         self._idle = asyncio.Event()
         self._idle.set()
         metrics.run_service_reachable.set(1)
@@ -128,6 +129,15 @@ class TriggerExecutor:
             async with asyncio.timeout(grace.total_seconds()):
                 await self._idle.wait()
         return len(self._taken)
+
+    def hold(self) -> None:
+        """Start no calls until `go_on`. Calls in flight may end."""
+        self._is_held = True
+
+    def go_on(self) -> None:
+        """Start calls again."""
+        self._is_held = False
+        self._changed_now()
 
     # -- the dispatcher --------------------------------------------------------------------------------------------
 
@@ -156,7 +166,7 @@ class TriggerExecutor:
 
     def _sendable(self) -> int:
         """Return how many fires could be called now."""
-        if not self._accepts:
+        if not self._accepts or self._is_held:
             return 0
         free = self._limits.calls_in_flight - len(self._taken)
         late = min(self.queue.late, self._late_limit - self._late_taken)
@@ -172,7 +182,9 @@ class TriggerExecutor:
         while self._sendable() and (limiter is None or not batch or limiter.has_capacity()):
             if limiter is not None:
                 await limiter.acquire()
-            fire = self.queue.pop(late_allowed=self._late_taken < self._late_limit) if self._accepts else None
+            if not self._sendable():  # told to stop while the token was on its way
+                break
+            fire = self.queue.pop(late_allowed=self._late_taken < self._late_limit)
             if fire is None:
                 break
             self._take(fire)
@@ -228,7 +240,7 @@ class TriggerExecutor:
     async def _call_for_ever(self) -> None:
         while True:
             fire = await self._ready.get()
-            if self.reachability.is_reachable:
+            if self.reachability.is_reachable and not self._is_held:
                 await self._call(fire)
             else:
                 self._leave(fire)
@@ -266,9 +278,7 @@ class TriggerExecutor:
         started = loop.time()
         request = create_run_request(trigger, fire_time, org=self._org, name=name)
         try:
-            answer = await self._client.create_run(
-                request, timeout_seconds=self._limits.call_deadline.total_seconds()
-            )
+            answer = await self._client.create_run(request, timeout_seconds=self._limits.call_deadline.total_seconds())
         finally:
             self._metrics.call_ended(loop.time() - started)
         return Outcome(answer.value)

@@ -38,6 +38,9 @@ BACKWARD_STEP_WORTH_A_WARNING = timedelta(seconds=1)
 WATCH_INTERVAL_SECONDS = 0.25
 """How often the event loop's lateness is measured."""
 
+LEASE_RETRY_SECONDS = 0.5
+"""Wait between two tries to get a lost lease back: a little less than a standby's, which has to reload everything."""
+
 LAST_WRITE_TIMEOUT_SECONDS = 5.0
 """How long the end of a term waits for its last progress to be written. Without it fires are sent again, and found."""
 
@@ -65,6 +68,7 @@ class WorkerOptions:
     unfired_retention: timedelta
     shutdown_grace: timedelta
     max_queued_fires: int
+    fire_without_database: bool
     rules: CatchUpRules
     limits: ExecutionLimits
 
@@ -76,11 +80,6 @@ class Role(StrEnum):
     STANDBY = "standby"
     OWNER = "owner"
     STOPPING = "stopping"
-
-
-class _Ending(StrEnum):
-    STOP = "stop"
-    LEASE_LOST = "lease_lost"
 
 
 class Term:
@@ -140,11 +139,14 @@ class Term:
         return loops
 
     async def finish(self, grace: timedelta) -> None:
-        """Hand out nothing more, wait for the calls in flight up to `grace`, and write the last progress."""
+        """Hand out nothing more, and wait for the calls in flight up to `grace`."""
         await self.scheduler.close()
         left = await self.executor.drain(grace)
         if left:
             log.warning("calls_cut_off", calls=left)
+
+    async def write_last_progress(self) -> None:
+        """Write what is settled and not written yet, if the database lets us."""
         try:
             async with asyncio.timeout(LAST_WRITE_TIMEOUT_SECONDS):
                 await self.progress.try_to_write()
@@ -202,6 +204,11 @@ class Worker:
         self.role = Role.STARTING
         self.term: Term | None = None
 
+    @property
+    def is_sure_of_lease(self) -> bool:
+        """Whether the lease is held, as far as can be known here."""
+        return self._adapters.lease.is_held
+
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set. A part that fails ends the worker with its error: starting anew is the cure."""
         lease = self._adapters.lease
@@ -237,29 +244,55 @@ class Worker:
     async def _own(self, stop: asyncio.Event) -> None:
         term = self.term = Term(self._adapters, self._options, clock=self._clock, metrics=self._metrics)
         tasks = {asyncio.create_task(loop) for loop in term.work()}
-        ending = asyncio.create_task(self._ending(stop))
+        lease_gone = asyncio.create_task(self._keep_lease(term))
+        stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({ending, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-            if ending.done() and ending.result() is _Ending.LEASE_LOST:
-                log.warning("lease_lost")
-            elif ending.done():
+            await asyncio.wait({lease_gone, stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (*tasks, lease_gone):
+                if task.done():
+                    await task  # a loop that ended has failed
+            if stopping.done():
                 self.role = Role.STOPPING
                 log.info("worker_stopping")
                 await term.finish(self._options.shutdown_grace)
-            for task in tasks:
-                if task.done():
-                    await task  # a loop that ended has failed
         finally:
             await term.abandon()
-            await _cancel({ending, *tasks})
+            await _cancel({lease_gone, stopping, *tasks})
+        # Also after the lease has gone to another worker: marks only move forward, and these are true.
+        await term.write_last_progress()
 
-    async def _ending(self, stop: asyncio.Event) -> _Ending:
-        waits = {asyncio.create_task(stop.wait()), asyncio.create_task(self._adapters.lease.lost.wait())}
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await _cancel(waits)
-        return _Ending.STOP if stop.is_set() and not self._adapters.lease.lost.is_set() else _Ending.LEASE_LOST
+    async def _keep_lease(self, term: Term) -> None:
+        """Return when the lease has gone to another worker.
+
+        A lost lease stops firing at once, until it is clear who holds it. While the database is away nobody can, and
+        the term goes on from memory. A network that cuts off only this worker looks the same from here: then both
+        fire, and the run names keep it at one run for each fire time.
+        """
+        lease = self._adapters.lease
+        is_away = False
+        while True:
+            await lease.lost.wait()
+            term.executor.hold()
+            log.warning("lease_lost")
+            regained = None
+            while regained is None:
+                try:
+                    regained = await lease.regain()
+                except DatabaseUnavailableError as error:
+                    if not is_away:
+                        is_away = True
+                        log.warning("database_away", error=str(error), fires=self._options.fire_without_database)
+                    if self._options.fire_without_database:
+                        term.executor.go_on()
+                    await asyncio.sleep(LEASE_RETRY_SECONDS)
+            if is_away:
+                is_away = False
+                log.info("database_back")
+            if not regained:
+                return
+            log.info("lease_regained")
+            term.executor.go_on()
+            term.syncer.ask()
 
 
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:

@@ -98,6 +98,22 @@ class Lease:
                 await self._close()
                 raise
 
+    async def regain(self) -> bool:
+        """Try once to get a lost lease back, and say False when another worker holds it by now.
+
+        Raises:
+            DatabaseUnavailableError: the database is away, so that nobody can hold it.
+        """
+        await self.release()
+        try:
+            regained = await self._try_to_acquire()
+        except BaseException:
+            await self._close()
+            raise
+        if not regained:
+            await self._close()
+        return regained
+
     async def release(self) -> None:
         """Give the lease back. Releasing what is not held, or twice, is fine; it never fails."""
         heartbeat, self._heartbeat = self._heartbeat, None

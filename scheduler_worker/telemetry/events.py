@@ -15,7 +15,8 @@ EVENTS: Final[Mapping[str, str]] = {
     "worker_failed": "a part of the worker ended with an error, and the worker with it",
     "lease_waiting": "another worker is the owner; this one stands by",
     "lease_acquired": "this worker is the owner now",
-    "lease_lost": "the lease is gone: firing stopped at once",
+    "lease_lost": "the lease is gone: no call is started until it is clear who holds it",
+    "lease_regained": "the lease is held again, with nobody else in between: firing goes on",
     # syncs
     "sync_done": "a sync ended well",
     "sync_failed": "a sync failed; the next one makes up for it, and armed triggers go on firing",
@@ -41,6 +42,8 @@ EVENTS: Final[Mapping[str, str]] = {
     "run_service_unreachable": "no answer several times in a row: the queue waits on one probe at a time",
     "run_service_back": "the Run Service answers again",
     # the database
+    "database_away": "Postgres is away, and the lease with it: nobody can be the owner, and firing goes on from memory",
+    "database_back": "Postgres is there again",
     "notifications_lost": "changes are not announced any more; they are found at the next sync",
     "notifications_back": "changes are announced again",
     "progress_write_failed": "progress could not be written; it is kept and written later",
