@@ -70,7 +70,7 @@ def next_fire_times(
     except ScheduleError as fault:
         if as_json:
             typer.echo(json.dumps({"error": str(fault)}))
-        typer.echo(f"error: {fault}", err=True)
+        typer.echo(f"Error: {fault}", err=True)
         raise typer.Exit(_BAD_INPUT) from fault
     if as_json:
         typer.echo(json.dumps({"next": times}))
@@ -78,7 +78,7 @@ def next_fire_times(
         for time in times:
             typer.echo(time)
     if count and not times:
-        typer.echo("error: the expression never fires after that instant: write a date that exists", err=True)
+        typer.echo("Error: the expression never fires after that instant: write a date that exists", err=True)
         raise typer.Exit(_BAD_INPUT)
 
 
