@@ -36,7 +36,7 @@ class Command(NamedTuple):
 COMMANDS: Final[Mapping[str, Command]] = {
     "run": Command("scheduler_worker.cli.run", "Turn triggers into runs, until SIGTERM or Ctrl-C."),
     "migrate": Command("scheduler_worker.cli.migrate", "Bring the database to the form the worker needs."),
-    "config": Command("scheduler_worker.cli.config", "Check the settings, or show them with where they come from."),
+    "config": Command("scheduler_worker.cli.config", "List the settings, check them, or show where they come from."),
     "triggers": Command("scheduler_worker.cli.triggers", "Deploy, list, show, pause, resume and delete triggers."),
     "unfired": Command("scheduler_worker.cli.unfired", "List fire times that became no run, or send them again."),
     "next": Command("scheduler_worker.cli.next", "Print the fire times of a schedule."),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -21,6 +22,12 @@ from scheduler_worker.domain.go_duration import format_go_duration
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 """The option of every command that prints data."""
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="YAML file with Flyte's keys; the environment counts more."),
+]
+"""The option of every command that reads settings."""
 
 _WIDTH_FOR_FILES: Final = 100_000
 """Columns of a table that goes into a pipe or a file: nothing is cut or wrapped there."""
