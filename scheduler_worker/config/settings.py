@@ -119,18 +119,14 @@ class Settings(BaseModel):
     shutdown_grace: Annotated[timedelta, _duration(at_least=timedelta())] = Field(
         default=timedelta(seconds=25), description="How long calls in flight may take to end after SIGTERM."
     )
-    fire_without_database: bool = Field(
-        default=True,
-        description="Fire from memory while Postgres is away. Off: a network that parts two workers can't make both fire.",
-    )
     notify: bool = Field(default=True, description="Listen to Postgres for changed triggers, between two syncs.")
     write_triggered_at: bool = Field(
         default=True, description="Keep Flyte's own column `triggered_at` up to date, for its user interface."
     )
     fire_without_database: bool = Field(
         default=True,
-        description="Go on firing from memory while Postgres is away. `false` waits instead: for networks that may cut "
-        "off one of two workers, and a Run Service that answers OK to a repeated name.",
+        description="Go on firing from memory while Postgres is away. Off, two workers that a network parts from it and"
+        " from each other never fire both.",
     )
     unfired_retention: PositiveDuration = Field(
         default=timedelta(hours=720), description="How long records of fire times without a run are kept."
