@@ -83,3 +83,16 @@ class RevisionConflictError(SchedulerWorkerError):
         self.key = key
         self.expected = expected
         self.found = found
+
+
+class TriggerFileError(SchedulerWorkerError, ValueError):
+    """A file with triggers can't be used.
+
+    Attributes:
+        faults: one sentence per fault, each naming the place, what stands there and the remedy.
+    """
+
+    def __init__(self, source: str, faults: Sequence[str]) -> None:
+        heading = f"{source}: {len(faults)} fault{'' if len(faults) == 1 else 's'}"
+        super().__init__("\n  - ".join((heading, *faults)))
+        self.faults = tuple(faults)
