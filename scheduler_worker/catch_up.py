@@ -87,9 +87,11 @@ class CatchUp:
     async def run(self, now: datetime, *, budget: int) -> int:
         """Hand out at most `budget` owed times, one per trigger and turn, and return how many were handed out.
 
-        A trigger leaves when nothing it owes up to `now` is left over.
+        A trigger leaves when nothing is left over that it owes up to `now` or, if that is later, up to its edit: the
+        old schedule's last times have no job any more.
         """
         turns: dict[ArmedTrigger, tuple[tuple[Span, ...], Iterator[_Step]]] = {}
+        not_yet_due: list[ArmedTrigger] = []
         handed_out = recorded = steps = 0
         while self._owing and recorded < RECORDED_PER_RUN:
             armed = next(iter(self._owing))
@@ -99,6 +101,8 @@ class CatchUp:
             step = next(turn, None)
             if step is None:
                 del self._owing[armed]
+                if armed.trigger.in_force_from > now and next(armed.ledger.owed(armed.trigger.in_force_from), None):
+                    not_yet_due.append(armed)
             elif step[1] is not None:
                 if not self._will_not_run(armed, step[0], step[1]):
                     break
@@ -111,6 +115,8 @@ class CatchUp:
             steps += 1
             if steps % STEPS_PER_LOOP_TURN == 0:
                 await asyncio.sleep(0)
+        for armed in not_yet_due:
+            self.add(armed)
         return handed_out
 
     def _hand_out(self, armed: ArmedTrigger, time: datetime) -> bool:

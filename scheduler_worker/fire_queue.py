@@ -69,6 +69,11 @@ class FireQueue:
         if self._waiting[0][2] is fire:
             self._arm_timer(loop)
 
+    def ask_first(self) -> None:
+        """Have every fire that is queued now looked up before it is sent: somebody else may have sent it."""
+        for fire in (*self._live, *self._late, *(fire for _, _, fire in self._waiting)):
+            fire.ask_first = True
+
     def pop(self, *, late_allowed: bool) -> Fire | None:
         """Take the next fire: the oldest live one, else the oldest late one if that is allowed, else None."""
         if self._live:

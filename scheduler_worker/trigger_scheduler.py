@@ -127,9 +127,9 @@ class TriggerScheduler:
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
                 states = await self._reader.states(revisions.keys())
-            stale = [id_ for id_, known in revisions.items() if id_ not in states or states[id_].revision > known]
-            if stale:
-                await self.reload(stale)
+                stale = [id_ for id_, known in revisions.items() if id_ not in states or states[id_].revision > known]
+                if stale:
+                    await self.reload(stale)
         except (DatabaseUnavailableError, TimeoutError) as error:
             self._no_check_until = loop.time() + CHECK_PAUSE_SECONDS
             log.warning("check_skipped", error=repr(error))
@@ -229,7 +229,8 @@ class TriggerScheduler:
                 revision=trigger.revision,
                 next_fire=None if next_fire is None else next_fire.isoformat(),
             )
-        if next(ledger.owed(live_from), None) is not None:
+        # The job begins with this revision; what earlier ones still owe has no job and goes through catch-up.
+        if next(ledger.owed(max(live_from, trigger.in_force_from)), None) is not None:
             self._catch_up.add(account)
 
     def _disarm(self, account: ArmedTrigger) -> None:

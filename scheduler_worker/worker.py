@@ -213,7 +213,7 @@ class Worker:
         """Work until `stop` is set. A part that fails ends the worker with its error: starting anew is the cure."""
         lease = self._adapters.lease
         try:
-            while await self._become_owner(stop):
+            while not stop.is_set() and await self._become_owner(stop):
                 self._metrics.is_owner.set(1)
                 try:
                     await self._own(stop)
@@ -291,6 +291,7 @@ class Worker:
             if not regained:
                 return
             log.info("lease_regained")
+            term.queue.ask_first()  # between the loss and now another worker may have been the owner
             term.executor.go_on()
             term.syncer.ask()
 
