@@ -48,9 +48,12 @@ chaos: venv  ## A long seeded fault run (SEED=1 MINUTES=3)
 protos: venv  ## Write the generated protobuf code anew
 	$(BIN)/python .ci/generate_protos.py
 
-lock:  ## Resolve the two lock files anew (needs uv on the PATH)
-	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet -o requirements.lock
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet -o requirements-dev.lock
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+
+lock:  ## Resolve the lock files anew (needs uv on the PATH)
+	$(LOCK) pyproject.toml -o requirements.lock
+	$(LOCK) pyproject.toml --extra dev -o requirements-dev.lock
+	echo hatchling | $(LOCK) - --constraint requirements-dev.lock -o requirements-build.lock
 
 clean:  ## Remove everything that was made here
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .demo

@@ -49,14 +49,19 @@ def print_json_line(value: object) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print `rows` under `columns`. Off a terminal a table has no colours and is as wide as it needs to be."""
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH_FOR_FILES, color_system=None)
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         # As plain text: a trigger's name may look like markup.
         table.add_row(*(Text(cell(value)) for value in row))
-    console.print(table)
+    if sys.stdout.isatty():
+        Console().print(table)
+        return
+    console = Console(width=_WIDTH_FOR_FILES, color_system=None)
+    with console.capture() as printed:
+        console.print(table)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())
 
 
 def cell(value: object) -> str:
