@@ -2,8 +2,10 @@
 
 import asyncio
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -28,6 +30,21 @@ def own_postgres() -> Iterator[EmbeddedPostgres]:
     """A server of the test's own, to be stopped, killed and started again. Takes most of a second."""
     with _server() as server:
         yield server
+
+
+@pytest.fixture
+def own_tcp_postgres(unused_port: int) -> Iterator[EmbeddedPostgres]:
+    """As `own_postgres`, and it listens on a TCP port of 127.0.0.1 too."""
+    with _server(tcp_port=unused_port) as server:
+        yield server
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A TCP port of 127.0.0.1 that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -72,15 +89,15 @@ def _open_connections(postgres: EmbeddedPostgres, database: str) -> str:
     )
 
 
-class _server:  # noqa: N801 - used as a with statement
-    def __enter__(self) -> EmbeddedPostgres:
-        # Not pytest's tmp_path: run by root, it is closed to the account that the server runs as.
-        self._folder = Path(tempfile.mkdtemp(prefix="scheduler-worker-tests-", dir="/tmp"))
-        self._folder.chmod(0o755)
-        self._server = EmbeddedPostgres(self._folder / "pg", durable=False, settings={"max_connections": "200"})
-        self._server.start()
-        return self._server
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+@contextmanager
+def _server(tcp_port: int | None = None) -> Iterator[EmbeddedPostgres]:
+    # Not pytest's tmp_path: run by root, it is closed to the account that the server runs as.
+    folder = Path(tempfile.mkdtemp(prefix="scheduler-worker-tests-", dir="/tmp"))
+    folder.chmod(0o755)
+    server = EmbeddedPostgres(folder / "pg", durable=False, settings={"max_connections": "200"}, tcp_port=tcp_port)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)

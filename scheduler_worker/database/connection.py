@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import asyncpg
 
 from scheduler_worker.domain.database_url import DatabaseUrl
-from scheduler_worker.errors import DatabaseUnavailableError
+from scheduler_worker.errors import ConfigError, DatabaseUnavailableError
 
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 KEEPALIVE_IDLE_SECONDS: Final = 2
@@ -43,6 +43,7 @@ async def connect(
     Raises:
         DatabaseUnavailableError: nothing answers, not in time, only read-only servers do, or the server refuses the
             user or the database (which an operator may put right while the worker waits).
+        ConfigError: the driver can't use what the address or libpq's environment says.
     """
     limit = url.numbers.get("connect_timeout", CONNECT_TIMEOUT_SECONDS)
     try:
@@ -60,7 +61,9 @@ async def connect(
             timeout=limit or None,
             command_timeout=command_timeout_seconds,
         )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except asyncpg.ClientConfigurationError as error:
+        raise ConfigError([f"database_url: {error}"]) from error
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise DatabaseUnavailableError(f"connecting to {url}: {error or type(error).__name__}") from error
     _keep_alive(connection, url)
     return connection

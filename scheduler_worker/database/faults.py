@@ -30,8 +30,8 @@ def database_faults(doing: str) -> Iterator[None]:
         yield
     except (OSError, PoolTimeoutError) as error:
         raise DatabaseUnavailableError(f"{doing}: {_words_of(error)}") from error
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        if isinstance(error, asyncpg.InterfaceError) or _is_passing(error):
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        if _is_passing(error):
             raise DatabaseUnavailableError(f"{doing}: {_words_of(error)}") from error
         raise
     except DBAPIError as error:
@@ -42,7 +42,7 @@ def database_faults(doing: str) -> Iterator[None]:
 
 
 def _is_passing(error: BaseException | None) -> bool:
-    if isinstance(error, (OSError, asyncpg.InterfaceError)):
+    if isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError):
         return True
     code = getattr(error, "sqlstate", None) or ""
     return code[:2] in _PASSING_CLASSES or code in _PASSING_CODES
