@@ -26,6 +26,9 @@ _QUIET_LOGGERS: Final = ("apscheduler", "uvicorn", "asyncio", "sqlalchemy", "grp
 # A password in a URL ends at the last '@' before the path; in key/value text at a space or its closing quote.
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^\s:/@]*):[^\s/]*@")
 _NAMED_PASSWORD: Final = re.compile(r"""\b((?:ssl)?password)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&'"]+)""", re.IGNORECASE)
+_FIRST_FIELDS: Final = ("timestamp", "level", "event")
+"""What a reader of lines looks for first."""
+
 _SECRET_NAMES: Final = re.compile(r"password|secret|token|authorization|credential", re.IGNORECASE)
 
 
@@ -118,7 +121,8 @@ def _render(form: LogFormat, *, colors: bool) -> Processor:
 
 
 def _json(event: EventDict, **_options: Any) -> str:
-    return json.dumps(event, default=_plain, ensure_ascii=False)
+    first = {name: event.pop(name) for name in _FIRST_FIELDS if name in event}
+    return json.dumps({**first, **event}, default=_plain, ensure_ascii=False)
 
 
 def _plain(value: object) -> str | float:

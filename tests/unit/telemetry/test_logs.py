@@ -44,6 +44,7 @@ def test_an_event_is_one_json_line_with_its_fields() -> None:
     instant = datetime(2026, 3, 1, 12, tzinfo=UTC)
     structlog.get_logger("any").warning("clock_jump", seconds=3.5, at=instant, after=timedelta(seconds=2))
 
+    assert stream.getvalue().startswith('{"timestamp": "')
     (line,) = lines(stream)
     timestamp = datetime.fromisoformat(line.pop("timestamp"))
     assert timestamp.utcoffset() == timedelta()

@@ -36,6 +36,7 @@ def test_every_name_begins_with_the_prefix(metrics: Metrics) -> None:
 
     assert "scheduler_armed_triggers" in names
     assert [name for name in names if not name.startswith("scheduler_")] == []
+    assert [name for name in names if name.endswith("_created")] == []
 
 
 def test_two_workers_in_one_process_do_not_share_a_registry(metrics: Metrics) -> None:
