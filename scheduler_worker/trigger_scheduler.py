@@ -184,7 +184,8 @@ class TriggerScheduler:
         else:
             account.trigger, account.ledger.spans = trigger, spans
         self._accounts[row.id] = account
-        if row.confirmed_through is None or account.ledger.close_up_to(min(trigger.in_force_from, self._clock())):
+        has_moved = account.ledger.close_up_to(min(trigger.in_force_from, self._clock()))
+        if has_moved or row.confirmed_through is None:
             # Without a mark of our own a restart would have to guess from `triggered_at`, which any run moves.
             self._progress.moved(account)
         if trigger.schedule is None:
