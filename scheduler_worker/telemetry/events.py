@@ -45,7 +45,6 @@ EVENTS: Final[Mapping[str, str]] = {
     "database_away": "Postgres is away, and the lease with it: nobody can be the owner, and firing goes on from memory",
     "database_back": "Postgres is there again",
     "notifications_lost": "changes are not announced any more; they are found at the next sync",
-    "notifications_back": "changes are announced again",
     "progress_write_failed": "progress could not be written; it is kept and written later",
     "progress_written_again": "the first write of progress that worked after failed ones",
     "unfired_pruned": "unfired fires past their retention were deleted",

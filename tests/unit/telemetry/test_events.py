@@ -35,6 +35,10 @@ def test_every_logged_event_has_a_meaning() -> None:
     assert [(place, name) for place, name in logged if name not in EVENTS] == []
 
 
+def test_every_event_with_a_meaning_is_logged() -> None:
+    assert set(EVENTS) - {name for _, name in logged_events()} == set()
+
+
 def test_names_and_meanings_have_one_form() -> None:
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)+", name) for name in EVENTS)
     assert all(meaning and not meaning.endswith(".") for meaning in EVENTS.values())
