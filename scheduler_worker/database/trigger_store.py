@@ -18,7 +18,7 @@ from scheduler_worker.database.tables import scheduler_progress, triggers
 from scheduler_worker.domain.trigger import TriggerKey
 
 REVISIONS_PER_PAGE: Final = 2_000  # about a millisecond of the event loop
-ROWS_PER_PAGE: Final = 1_000
+ROWS_PER_PAGE: Final = 500  # some five milliseconds of the event loop
 BYTES_PER_PAGE: Final = 16 * 2**20  # of specs: inline inputs may be large
 
 _IS_SCHEDULED: Final = "active AND deleted_at IS NULL AND automation_type = 'TYPE_SCHEDULE'"

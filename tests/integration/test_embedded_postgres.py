@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -14,6 +14,8 @@ import pytest
 from scheduler_worker import embedded_postgres
 from scheduler_worker.embedded_postgres import EmbeddedPostgres, reachable_data_dir
 from scheduler_worker.errors import EmbeddedPostgresError
+
+CopyDataDir = Callable[[Path], Path]
 
 
 @pytest.fixture
@@ -48,8 +50,8 @@ def test_a_statement_that_fails_says_why(own_postgres: EmbeddedPostgres) -> None
         own_postgres.execute("SELECT * FROM nowhere")
 
 
-def test_a_long_path_gets_a_short_socket(folder: Path) -> None:
-    server = EmbeddedPostgres(folder / ("long" * 25) / "pg", durable=False)
+def test_a_long_path_gets_a_short_socket(folder: Path, copy_data_dir: CopyDataDir) -> None:
+    server = EmbeddedPostgres(copy_data_dir(folder / ("long" * 25) / "pg"), durable=False)
     server.start()
     try:
         assert server.execute("SELECT 1") == "1"
@@ -67,14 +69,14 @@ def test_two_processes_never_share_a_folder(own_postgres: EmbeddedPostgres) -> N
     assert own_postgres.execute("SELECT 1") == "1"
 
 
-def test_it_ends_with_its_owner_and_goes_on_with_the_next(folder: Path) -> None:
+def test_it_ends_with_its_owner_and_goes_on_with_the_next(folder: Path, copy_data_dir: CopyDataDir) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
         "from scheduler_worker.embedded_postgres import EmbeddedPostgres\n"
         "server = EmbeddedPostgres(Path(sys.argv[1]), durable=False); server.start()\n"
         "server.execute('CREATE TABLE kept AS SELECT 1 AS one'); print(server.pid, flush=True); time.sleep(60)\n"
     )
-    data_dir = folder / "pg"
+    data_dir = copy_data_dir(folder / "pg")
     with subprocess.Popen([sys.executable, "-c", program, str(data_dir)], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         postmaster = psutil.Process(int(owner.stdout.readline()))
@@ -111,8 +113,8 @@ def test_settings_and_a_tcp_port(folder: Path, unused_port: int) -> None:
         server.stop()
 
 
-def test_a_server_that_does_not_start_says_why(folder: Path) -> None:
-    server = EmbeddedPostgres(folder / "pg", durable=False, settings={"no_such_setting": "1"})
+def test_a_server_that_does_not_start_says_why(folder: Path, copy_data_dir: CopyDataDir) -> None:
+    server = EmbeddedPostgres(copy_data_dir(folder / "pg"), durable=False, settings={"no_such_setting": "1"})
     with pytest.raises(EmbeddedPostgresError, match=r"did not start:\n.*unrecognized .*no_such_setting"):
         server.start()
 
