@@ -1,7 +1,11 @@
 """Migrations up, down and up again, on a database of one's own and on Flyte's."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,6 +85,14 @@ async def test_up_down_and_up_again(empty_database_url: str) -> None:
 
 async def test_the_migrated_form_is_the_declared_one(database_url: str) -> None:
     assert await on(database_url, differences) == []
+
+
+def test_the_alembic_command_line_finds_no_difference_either(database_url: str) -> None:
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "SCHEDULER_DATABASE_URL": database_url}
+    command = [sys.executable, "-m", "alembic", "check"]
+    result = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert "No new upgrade operations detected" in result.stdout, result.stderr
 
 
 async def test_flytes_tables_are_used_and_never_dropped(empty_database_url: str) -> None:
