@@ -12,8 +12,7 @@ from pydantic import SecretStr
 
 from scheduler_worker.cli.output import ConfigOption, JsonOption, print_json, print_table
 from scheduler_worker.config import LoadedSettings, Settings, load_with_origins
-from scheduler_worker.config.settings import UNLIMITED
-from scheduler_worker.config.sources import PREFIX
+from scheduler_worker.config.settings import UNLIMITED, variable_of
 from scheduler_worker.domain.database_url import redacted
 from scheduler_worker.domain.go_duration import format_go_duration
 from scheduler_worker.errors import ConfigError
@@ -62,7 +61,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
 def list_(*, as_json: JsonOption = False) -> None:
     """List every setting there is, with its variable, its default and its meaning."""
     fields = Settings.model_fields.items()
-    rows = [(name, _variable(name), default_of(name), field.description) for name, field in fields]
+    rows = [(name, variable_of(name), default_of(name), field.description) for name, field in fields]
     columns = ("name", "variable", "default", "meaning")
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
@@ -79,11 +78,7 @@ def default_of(name: str) -> object:
 def _rows(loaded: LoadedSettings) -> Iterator[tuple[str, object, str, str, str]]:
     for name, field in Settings.model_fields.items():
         value = _shown(name, getattr(loaded.settings, name))
-        yield name, value, loaded.origins[name], _variable(name), field.description or ""
-
-
-def _variable(name: str) -> str:
-    return f"{PREFIX}{name.upper()}"
+        yield name, value, loaded.origins[name], variable_of(name), field.description or ""
 
 
 def _shown(name: str, value: object) -> object:

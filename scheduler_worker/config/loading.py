@@ -4,23 +4,21 @@ Decides which source counts: the environment, then the file's section `scheduler
 Must never open anything but the files that are named.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from scheduler_worker.config.database import NAMES, URL, database_url_of
-from scheduler_worker.config.settings import Settings
-from scheduler_worker.config.sources import FILE_VARIABLE, PREFIX, FileLayers, Given, Layer, from_environment, from_file
+from scheduler_worker.config.database import DatabaseSource
+from scheduler_worker.config.settings import Settings, variable_of
+from scheduler_worker.config.sources import FILE, ConfigFile, Environment, Given, Source
 from scheduler_worker.domain.quoting import quoted
 from scheduler_worker.errors import ConfigError
 
 DEFAULT: Final = "default"
 
-_NAMES: Final = frozenset(Settings.model_fields) | NAMES
 _REMEDIES: Final = {
     "bool_parsing": "write true or false",
     "bool_type": "write true or false",
@@ -32,7 +30,6 @@ _REMEDIES: Final = {
     "string_type": "write a text",
 }
 """What to do about pydantic's errors, where its own words do not say it."""
-_NO_FILE: Final = FileLayers({}, {}, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,78 +59,52 @@ def load_settings(environ: Mapping[str, str], config_file: Path | None = None) -
 
 def load_with_origins(environ: Mapping[str, str], config_file: Path | None = None) -> LoadedSettings:
     """Return the settings as `load_settings` does, and where they come from. Raises as it does."""
-    faults: list[str] = []
-    environment = from_environment(environ, _NAMES, faults)
-    file = _file_layers(environ, config_file, faults)
-    layers = [environment, file.own]
-    address = database_url_of(layers, file.postgres, faults)
-    given = {name: value for layer in (file.flyte, file.own, environment) for name, value in layer.items()}
-    for name in NAMES:
-        given.pop(name, None)
-    settings = _validated(given, address, faults)
-    if settings is None or address is None:
+    environment, file = Environment(environ), _config_file(environ, config_file)
+    database = DatabaseSource([environment, file.own], file.postgres)
+    sources = (database, environment, file.own, file.flyte)
+    faults = [*environment.faults, *file.faults, *database.faults]
+    try:
+        settings = Settings(*sources)
+    except ValidationError as error:
+        raise ConfigError([*faults, *_faults_of(error, sources)]) from error
+    if faults:
         raise ConfigError(faults)
-    given[URL] = address
-    origins = {name: _origin(given.get(name)) for name in Settings.model_fields}
-    return LoadedSettings(settings, origins)
+    given = {name: _given(name, sources) for name in Settings.model_fields}
+    return LoadedSettings(settings, {name: each.origin if each else DEFAULT for name, each in given.items()})
 
 
 def load_database_url(environ: Mapping[str, str], config_file: Path | None = None) -> str:
     """Return only the database's address, for commands that need nothing else.
 
     Raises:
-        ConfigError: it is missing or wrong; other settings are not looked at.
+        ConfigError: it is missing or wrong, or the file is; unknown variables and other values are not looked at.
     """
-    faults: list[str] = []
-    # Unknown keys are for `run` and `config check` to report.
-    environment = from_environment(environ, _NAMES, [])
-    file = _file_layers(environ, config_file, faults)
-    address = database_url_of([environment, file.own], file.postgres, faults)
-    if address is None or faults:
+    file = _config_file(environ, config_file)
+    database = DatabaseSource([Environment(environ), file.own], file.postgres)
+    if faults := [*file.faults, *database.faults]:
         raise ConfigError(faults)
-    return str(address.value)
+    return database.url
 
 
-def _file_layers(environ: Mapping[str, str], config_file: Path | None, faults: list[str]) -> FileLayers:
-    if config_file is None and environ.get(FILE_VARIABLE, "").strip():
-        config_file = Path(environ[FILE_VARIABLE].strip())
-    return _NO_FILE if config_file is None else from_file(config_file, _NAMES, faults)
+def _config_file(environ: Mapping[str, str], path: Path | None) -> ConfigFile:
+    named = environ.get(variable_of(FILE), "").strip()
+    return ConfigFile(Path(named) if path is None and named else path)
 
 
-def _validated(given: Layer, address: Given | None, faults: list[str]) -> Settings | None:
-    """Return the settings unless there are faults; theirs are added to those found before."""
-    # A stand-in for a faulty address, whose fault is known, lets the other settings be judged all the same.
-    values: dict[str, Any] = {name: each.value for name, each in given.items()}
-    values[URL] = "" if address is None else address.value
-    try:
-        settings = Settings.model_validate(values)
-    except ValidationError as error:
-        faults.extend(_faults_of(error.errors(include_url=False), given))
-        return None
-    return None if faults else settings
+def _given(name: str, sources: Sequence[Source]) -> Given | None:
+    return next((given for source in sources if (given := source.given(name))), None)
 
 
-def _faults_of(errors: Iterable[ErrorDetails], given: Layer) -> Iterable[str]:
-    reported: set[str] = set()
-    for error in errors:
+def _faults_of(invalid: ValidationError, sources: Sequence[Source]) -> Iterator[str]:
+    for error in invalid.errors(include_url=False):
         name = str(error["loc"][0])
-        if name in reported:  # one sentence per setting, whatever branches of its type failed
-            continue
-        reported.add(name)
-        if name not in given:
-            examples = Settings.model_fields[name].examples or []
-            yield f"{PREFIX}{name.upper()}: missing; set it, such as to {examples[0]}"
-            continue
-        value = given[name]
+        value = _given(name, sources)
         reason = error.get("ctx", {}).get("error")
-        if reason is not None:  # of a check of ours: it names the value and the remedy
+        if value is None:
+            examples = Settings.model_fields[name].examples or []
+            yield f"{variable_of(name)}: missing; set it, such as to {examples[0]}"
+        elif reason is not None:  # of a check of ours: it names the value and the remedy
             yield f"{value.key}: {reason}"
         else:
             remedy = _REMEDIES.get(error["type"], error["msg"].replace("Input should be", "it should be"))
             yield f"{value.key}: {quoted(str(value.value))} can't be used; {remedy}"
-
-
-def _origin(given: Given | None) -> str:
-    if given is None:
-        return DEFAULT
-    return f"{given.key} in {given.origin}" if given.origin else given.key

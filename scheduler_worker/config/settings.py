@@ -1,6 +1,6 @@
 """Every setting with its meaning, its default and its bounds.
 
-Decides what a value may be. Must never read the environment or a file, and never show a secret.
+Decides what a value may be. Must never read the environment or a file by itself, and never show a secret.
 """
 
 import os
@@ -9,11 +9,15 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from scheduler_worker.domain.go_duration import format_go_duration, parse_go_duration
 from scheduler_worker.domain.quoting import quoted
 from scheduler_worker.domain.service_address import parse_listen_address, parse_run_service_url
+
+PREFIX: Final = "SCHEDULER_"
+"""How the variables of all settings begin."""
 
 UNLIMITED: Final = "unlimited"
 """How the absence of a limit is written."""
@@ -22,6 +26,11 @@ _TICK: Final = timedelta(microseconds=1)  # the shortest duration there is
 _SHORTEST_INTERVAL: Final = timedelta(milliseconds=100)  # a sync of many triggers takes tens of milliseconds
 _LONGEST_CALL: Final = timedelta(hours=1)  # a call that hangs keeps others from being made
 _ANY_LENGTH: Final = timedelta.max
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable that sets `name`."""
+    return f"{PREFIX}{name.upper()}"
 
 
 def _duration(
@@ -71,10 +80,16 @@ def _default_instance() -> str:
 PositiveDuration = Annotated[timedelta, _duration()]
 
 
-class Settings(BaseModel):
-    """The settings of one worker. Each field's own words stand in its description."""
+class Settings(BaseSettings):
+    """The settings of one worker, each from the first source that has it. A field's own words stand in its description.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, coerce_numbers_to_str=True)
+    Raises:
+        ValidationError: a value is missing or can't be used.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, hide_input_in_errors=True, coerce_numbers_to_str=True
+    )
 
     database_url: SecretStr = Field(
         description="Postgres that holds the triggers, in any form that libpq reads.",
@@ -141,6 +156,23 @@ class Settings(BaseModel):
         default_factory=_default_instance,
         description="Name of this worker in its logs; by default the host's name and the process's number.",
     )
+
+    def __init__(self, *sources: PydanticBaseSettingsSource) -> None:
+        super().__init__(sources=sources)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources that the constructor was given, the one that counts first."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings  # they read what nobody named
+        sources: tuple[PydanticBaseSettingsSource, ...] = init_settings()["sources"]
+        return sources
 
     @field_validator("execution_qps", mode="after")
     @classmethod

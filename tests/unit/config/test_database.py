@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_worker.config import load_database_url
-from scheduler_worker.config.database import database_url_of
+from scheduler_worker.config.database import DatabaseSource
 from scheduler_worker.config.sources import Given
 from scheduler_worker.domain.database_url import DatabaseUrl, parse_database_url
 from scheduler_worker.errors import ConfigError
@@ -151,9 +151,7 @@ def test_a_given_value_keeps_its_secret() -> None:
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_every_password_survives_flytes_section(password: str) -> None:
-    faults: list[str] = []
-    address = database_url_of([], Given("runs.database.postgres", {"host": "db", "password": password}, 2), faults)
+    source = DatabaseSource([], Given("runs.database.postgres", {"host": "db", "password": password}, 2))
 
-    assert address is not None
-    assert parse_database_url(address.value).password == password
-    assert faults == []
+    assert source.faults == ()
+    assert parse_database_url(source.url).password == password
