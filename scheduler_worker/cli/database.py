@@ -26,9 +26,6 @@ DatabaseUrlOption = Annotated[
         show_default=False,
     ),
 ]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="Settings file (YAML), for the database's address.", show_default=False)
-]
 
 _Result = TypeVar("_Result")
 

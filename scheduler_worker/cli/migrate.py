@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
-from scheduler_worker.cli.database import ConfigOption, DatabaseUrlOption, database_address
-from scheduler_worker.cli.output import JsonOption, print_json
+from scheduler_worker.cli.database import DatabaseUrlOption, database_address
+from scheduler_worker.cli.output import ConfigOption, JsonOption, print_json
 from scheduler_worker.database import migrate
 from scheduler_worker.database.migrate import Hooks, SchemaState
 

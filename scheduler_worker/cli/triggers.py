@@ -13,8 +13,8 @@ from typing import Annotated, Final
 import typer
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from scheduler_worker.cli.database import ConfigOption, DatabaseUrlOption, in_database
-from scheduler_worker.cli.output import JsonOption, print_json, print_table
+from scheduler_worker.cli.database import DatabaseUrlOption, in_database
+from scheduler_worker.cli.output import ConfigOption, JsonOption, print_json, print_table
 from scheduler_worker.cli.trigger_file import read_trigger_file
 from scheduler_worker.cli.trigger_view import TriggerView, view_of
 from scheduler_worker.database.trigger_admin import TriggerAdmin, Written

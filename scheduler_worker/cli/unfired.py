@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import typer
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from scheduler_worker.cli.database import ConfigOption, DatabaseUrlOption, in_database
-from scheduler_worker.cli.output import JsonOption, print_json, print_table
+from scheduler_worker.cli.database import DatabaseUrlOption, in_database
+from scheduler_worker.cli.output import ConfigOption, JsonOption, print_json, print_table
 from scheduler_worker.database.unfired_store import UnfiredFilter, UnfiredRecord, UnfiredStore
 from scheduler_worker.domain.outcomes import UnfiredReason
 
