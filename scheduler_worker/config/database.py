@@ -98,7 +98,7 @@ def _with_password_file(address: Given, sources: Sequence[Source]) -> Given:
 
 
 def _joined(address: str, password: str) -> str:
-    if "://" in address:
+    if "://" in address.partition("=")[0]:  # in the other form a key comes first
         return f"{address}{'&' if '?' in address else '?'}password={quote(password, safe='')}"
     return f"{address} password={_in_quotes(password)}"
 

@@ -108,7 +108,7 @@ def parse_database_url(text: str) -> DatabaseUrl:
     scheme = _SCHEME.match(text)
     if scheme is not None:
         found = dict(_pairs_of_url(text[scheme.end() :]))
-    elif "://" in text:
+    elif "://" in text.partition("=")[0]:  # what follows a key may hold anything
         raise _fault(f"the scheme {text.partition('://')[0]!r} is not Postgres; {_REMEDY}")
     else:
         found = dict(_pairs_of_conninfo(text))

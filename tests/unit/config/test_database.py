@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler_worker.config import load_database_url
@@ -12,7 +12,7 @@ from scheduler_worker.config.sources import Given
 from scheduler_worker.domain.database_url import DatabaseUrl, parse_database_url
 from scheduler_worker.errors import ConfigError
 
-SECRET = "hun'ter2 @/:%\\é"
+SECRET = "hun'ter2 @://%\\é"
 
 
 @pytest.fixture
@@ -51,7 +51,13 @@ def test_an_address_comes_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["postgresql://me@db/flyte", "postgresql://me@db/flyte?sslmode=disable", "host=db user=me dbname=flyte"]
+    "address",
+    [
+        "postgresql://me@db/flyte",
+        "postgresql://me@db/flyte?sslmode=disable",
+        "host=db user=me dbname=flyte",
+        "host=db user=me dbname=flyte application_name=a://b",
+    ],
 )
 def test_a_password_from_a_file_joins_the_address(address: str, secret_file: Path) -> None:
     environ = {"SCHEDULER_DATABASE_URL": address, "SCHEDULER_DATABASE_PASSWORD_FILE": str(secret_file)}
@@ -150,6 +156,7 @@ def test_a_given_value_keeps_its_secret() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
+@example("hunter2://")
 def test_every_password_survives_flytes_section(password: str) -> None:
     source = DatabaseSource([], Given("runs.database.postgres", {"host": "db", "password": password}, 2))
 

@@ -156,6 +156,12 @@ def test_the_environment_beats_our_section_which_beats_flytes_keys(file: Path) -
     assert loaded.origins["call_deadline"] == "default"
 
 
+def test_only_the_variables_that_are_given_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDULER_ORG", "other")
+
+    assert load_settings(REQUIRED).org == ""
+
+
 def test_a_file_named_by_option_beats_the_variable(file: Path) -> None:
     file.write_text("scheduler: {org: acme}")
 

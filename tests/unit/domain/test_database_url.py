@@ -39,6 +39,7 @@ def url(**values: object) -> DatabaseUrl:
         ("host=a,b port=1,2", url(hosts=("a", "b"), ports=(1, 2))),
         ("host=name hostaddr=10.0.0.1", url(hosts=("10.0.0.1",))),
         ("host=h port=''", url(hosts=("h",))),
+        ("host=h password=p://w", url(hosts=("h",), password="p://w")),
         ("postgresql://h?sslmode=require&sslcert=/c", url(hosts=("h",), tls={"sslmode": "require", "sslcert": "/c"})),
         ("postgresql://h?ssl=require", url(hosts=("h",), tls={"sslmode": "require"})),
         (
