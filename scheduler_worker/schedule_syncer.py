@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import structlog
 
+from scheduler_worker import garbage
 from scheduler_worker.database.trigger_store import TriggerRow
 from scheduler_worker.database.unfired_store import UnfiredFire
 from scheduler_worker.domain.reconcile import Reconciliation
@@ -165,6 +166,7 @@ class ScheduleSyncer:
         else:
             async for rows in self._triggers.active_rows():
                 await self._scheduler.update_schedules(rows)
+                garbage.keep_what_there_is()
         since = None if self._database_time is None else self._database_time - ENDED_OVERLAP
         await self._scheduler.update_schedules(await self._triggers.ended(since), seen_since=since)
         self._database_time = started

@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 from apscheduler.job import Job
 
+from scheduler_worker import garbage
 from scheduler_worker.catch_up import CatchUpRules
 from scheduler_worker.clock import Clock
 from scheduler_worker.database.lease import Lease
@@ -220,6 +221,7 @@ class Worker:
                 finally:
                     self._metrics.is_owner.set(0)
                     self.term = None
+                    garbage.let_go()  # the parts of a term know each other: only the collector can free them
         finally:
             self.role = Role.STOPPING
             await lease.release()

@@ -11,13 +11,11 @@ from apscheduler.triggers.base import BaseTrigger
 
 from scheduler_worker.scheduling.executor import FireExecutor
 from scheduler_worker.scheduling.job_store import DueStore
+from scheduler_worker.scheduling.jobs import EXECUTOR, STORE, fire_job
 
 MAX_SLEEP_SECONDS = 1.0
 """Longest sleep between passes. The timer runs on the monotonic clock: a step of the wall clock, or a process that was
 suspended, is noticed at the next pass."""
-
-# Nothing of this is APScheduler's to decide: every fire time counts, however late, merged or overlapping.
-_JOB_DEFAULTS = {"coalesce": False, "misfire_grace_time": None, "max_instances": 1_000_000}
 
 
 class RunScheduler(AsyncIOScheduler):
@@ -50,24 +48,27 @@ class RunScheduler(AsyncIOScheduler):
         self._tick_is_pending = False
         super().__init__(
             timezone=UTC,
-            jobstores={"default": self.store},
-            executors={"default": self._executor},
-            job_defaults=_JOB_DEFAULTS,
+            jobstores={STORE: self.store},
+            executors={EXECUTOR: self._executor},
         )
 
     def arm(
         self, job_id: str, trigger: BaseTrigger, function: Callable[..., None], argument: object, next_fire: datetime
     ) -> None:
         """Add a job, or replace the one of that id. The first fire is exactly `next_fire`, also when it is past."""
-        self.add_job(
-            function, trigger, args=(argument,), id=job_id, name=job_id, next_run_time=next_fire, replace_existing=True
-        )
+        job = fire_job(self, job_id, trigger, function, argument, next_fire)
+        if self.store.lookup_job(job_id) is None:
+            self.store.add_job(job)
+        else:
+            self.store.update_job(job)
+        self.wakeup()
 
     def disarm(self, job_id: str) -> bool:
         """Remove a job if there is one, and say whether there was."""
         if self.store.lookup_job(job_id) is None:
             return False
-        self.remove_job(job_id)
+        self.store.remove_job(job_id)
+        self.wakeup()
         return True
 
     def wakeup(self) -> None:

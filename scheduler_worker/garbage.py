@@ -1,0 +1,21 @@
+"""Python's cycle collector, kept away from what lives as long as the worker is the owner.
+
+A full pass of the collector holds the event loop for as long as it takes to look at every object: hundreds of
+milliseconds with a hundred thousand armed triggers, and it finds nothing, since they are freed by their counts.
+"""
+
+import gc
+
+_YOUNG_GENERATIONS = 1
+
+
+def keep_what_there_is() -> None:
+    """Take everything that is alive now out of the collector's sight. Cheap: meant for after each part of a load."""
+    gc.collect(_YOUNG_GENERATIONS)  # what is garbage by now would stay for good
+    gc.freeze()
+
+
+def let_go() -> None:
+    """Show the collector everything again, and have it free what is no longer in use. Holds the loop meanwhile."""
+    gc.unfreeze()
+    gc.collect()
