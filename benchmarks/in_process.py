@@ -11,7 +11,7 @@ from scheduler_worker.config import load_settings
 from scheduler_worker.run_service.client import RunServiceClient
 from scheduler_worker.telemetry.logs import configure_logging
 from scheduler_worker.telemetry.metrics import Metrics
-from scheduler_worker.worker import Term
+from scheduler_worker.term import Term
 
 _POLL_SECONDS = 0.005
 
@@ -39,7 +39,7 @@ async def running_term(
             adapters = replace(adapters, run_service=await stack.enter_async_context(client))
         term = Term(adapters, app._options(loaded), clock=system_clock, metrics=Metrics())
         if held:
-            term.executor.hold()
+            term.dispatcher.hold()
         tasks = [asyncio.create_task(loop) for loop in term.work()]
         try:
             await term.syncer.loaded.wait()

@@ -16,14 +16,16 @@ from scheduler_worker.database.settlement_store import SettlementStore
 from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.database.unfired_store import UnfiredStore
 from scheduler_worker.domain.database_url import parse_database_url
+from scheduler_worker.fire_dispatcher import DispatchLimits
 from scheduler_worker.run_service.client import RunServiceClient
 from scheduler_worker.signals import stop_on_signals
 from scheduler_worker.telemetry.metrics import Metrics
-from scheduler_worker.trigger_executor import ExecutionLimits
+from scheduler_worker.term import Adapters, WorkerOptions
+from scheduler_worker.trigger_executor import CallRules
 from scheduler_worker.web.app import status_app
 from scheduler_worker.web.server import HttpServer
 from scheduler_worker.web.status import Health, Readiness
-from scheduler_worker.worker import Adapters, Role, Worker, WorkerOptions
+from scheduler_worker.worker import Role, Worker
 
 PASS_OVERDUE_SECONDS = 10.0
 """A scheduler that has not looked for due fires for this long is stuck: it looks every second."""
@@ -89,13 +91,12 @@ def _options(settings: Settings) -> WorkerOptions:
             window=settings.catchup_window,
             max_runs=settings.max_catchup_runs_per_loop,
         ),
-        limits=ExecutionLimits(
+        limits=DispatchLimits(
             qps=settings.execution_qps,
             burst=settings.execution_burst,
-            call_deadline=settings.call_deadline,
-            give_up_after=settings.give_up_after,
             calls_in_flight=settings.max_calls_in_flight,
         ),
+        calls=CallRules(deadline=settings.call_deadline, give_up_after=settings.give_up_after),
     )
 
 
@@ -120,20 +121,21 @@ class WorkerStatus:
     def readiness(self, now: datetime) -> Readiness:
         """Say whether the worker fires or stands by, and on how recent a sync."""
         role, term = self._worker.role, self._worker.term
+        fault = self._worker.database_fault
+        away: tuple[str, ...] = () if fault is None else (f"the database is away: {fault}",)
         if term is None or role is not Role.OWNER:
-            reasons = () if role is Role.STANDBY else (f"the worker is {role}",)
-            return Readiness(role=role, reasons=reasons)
+            return Readiness(role=role, reasons=away if role is Role.STANDBY else (f"the worker is {role}",))
         last = term.syncer.last_success
-        reasons = ()
+        reasons = away
         if not term.syncer.loaded.is_set():
-            reasons = ("the first sync is not through: not every trigger is armed",)
+            reasons += ("the first sync is not through: not every trigger is armed",)
         elif last is not None and now - last > self._sync_overdue_after:
-            reasons = (f"no sync succeeded since {last.isoformat()}: triggers fire as they were known then",)
+            reasons += (f"no sync succeeded since {last.isoformat()}: triggers fire as they were known then",)
         details = {
             "armed_triggers": len(term.scheduler.store),
             "bad_triggers": len(term.triggers.bad_rows),
             "queued_fires": len(term.queue),
-            "calls_in_flight": term.executor.calls_in_flight,
+            "calls_in_flight": term.dispatcher.calls_in_flight,
             "last_sync": None if last is None else last.isoformat(),
             "run_service_reachable": term.executor.reachability.is_reachable,
         }

@@ -6,7 +6,6 @@ account over edits, pauses and resumes. A bad row is reported once per revision 
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -19,13 +18,14 @@ from scheduler_worker.domain.fire import ArmedTrigger, Fire, FireKind
 from scheduler_worker.domain.ledger import Ledger
 from scheduler_worker.domain.life import Forfeit, Revision, spans_of
 from scheduler_worker.domain.outcomes import UnfiredReason
+from scheduler_worker.domain.run_name import RunNameClaims
 from scheduler_worker.domain.trigger import Trigger, TriggerKey
 from scheduler_worker.errors import DatabaseUnavailableError
+from scheduler_worker.fire_dispatcher import FireDispatcher
 from scheduler_worker.progress_writer import ProgressWriter
 from scheduler_worker.scheduling.scheduler import RunScheduler
 from scheduler_worker.scheduling.triggers import LIVE_WINDOW, trigger_for
 from scheduler_worker.telemetry.metrics import Metrics
-from scheduler_worker.trigger_executor import TriggerExecutor
 from scheduler_worker.trigger_rows import baseline, decode, is_scheduled, life_of, needs_history
 
 CHECK_PAUSE_SECONDS = 1.0
@@ -68,7 +68,7 @@ class TriggerScheduler:
         *,
         scheduler: RunScheduler,
         reader: TriggerReader,
-        executor: TriggerExecutor,
+        dispatcher: FireDispatcher,
         progress: ProgressWriter,
         rules: CatchUpRules,
         clock: Callable[[], datetime],
@@ -76,16 +76,16 @@ class TriggerScheduler:
     ) -> None:
         self._scheduler = scheduler
         self._reader = reader
-        self._executor = executor
+        self._dispatcher = dispatcher
         self._progress = progress
         self._clock = clock
         self._metrics = metrics
         self._rules = rules
-        self._catch_up = CatchUp(rules, missed_through=clock(), offer=executor.offer, will_not_run=self._will_not_run)
+        self._catch_up = CatchUp(rules, missed_through=clock(), offer=dispatcher.offer, will_not_run=self._will_not_run)
         self._runs_left = rules.max_runs
         self._accounts: dict[int, ArmedTrigger] = {}
         self._ended: dict[int, ArmedTrigger] = {}
-        self._ambiguous_names: dict[str, int] = {}
+        self._run_names = RunNameClaims()
         self._retried: dict[tuple[int, datetime], Fire] = {}
         self.known: dict[int, int] = {}
         self.bad_rows: dict[int, str] = {}
@@ -165,14 +165,14 @@ class TriggerScheduler:
 
     def _take_in(self, row: TriggerRow, since: datetime, history: Sequence[RevisionRow]) -> None:
         trigger, fault = decode(row)
-        if trigger.schedule is not None and (other := self._same_run_names(trigger)) is not None:
+        if trigger.schedule is not None and (other := self._run_names.claim(trigger.key)) is not None:
             fault = f"its run names would be those of trigger {other}: names with ':' in them run together; rename one"
         account = self._accounts.get(row.id)
         if account is not None and trigger.in_force_from <= account.trigger.in_force_from:
             # Written by hand without moving its times: it counts from now, since edits are not retroactive.
-            trigger = _counting_from(trigger, self._clock())
+            trigger = trigger.counting_from(self._clock())
         if fault is not None:
-            trigger = _without_schedule(trigger)
+            trigger = trigger.without_schedule()
         spans = life_of(trigger, row, history, account.trigger if account else None, since)
         if is_scheduled(row):
             self.known[row.id] = row.revision
@@ -189,6 +189,7 @@ class TriggerScheduler:
             # Without a mark of our own a restart would have to guess from `triggered_at`, which any run moves.
             self._progress.moved(account)
         if trigger.schedule is None:
+            self._run_names.give_up(trigger.key)
             self._disarm(account)
         else:
             self._arm(account)
@@ -207,7 +208,8 @@ class TriggerScheduler:
             Revision(number=old.revision + 1, in_force_from=end, ended_by=Forfeit.DELETED),
         ]
         account.ledger.spans = spans_of(revisions, baseline=account.ledger.confirmed_through)
-        account.trigger = _counting_from(_without_schedule(old), end)
+        account.trigger = old.without_schedule().counting_from(end)
+        self._run_names.give_up(old.key)
         self._disarm(account)
 
     def _arm(self, account: ArmedTrigger) -> None:
@@ -252,20 +254,9 @@ class TriggerScheduler:
                 self._catch_up.add(account)
                 continue
             ledger.hand_out(time)
-            if not self._executor.offer(Fire(account, time, FireKind.LIVE, ledger.spans)):
+            if not self._dispatcher.offer(Fire(account, time, FireKind.LIVE, ledger.spans)):
                 ledger.release(time)
                 self._catch_up.add(account)
-
-    def _same_run_names(self, trigger: Trigger) -> TriggerKey | None:
-        """Return the armed trigger whose run names this one's would repeat, if there is one."""
-        if not any(":" in part for part in trigger.key):
-            return None
-        other = self._ambiguous_names.setdefault(":".join(trigger.key), trigger.id)
-        account = self._accounts.get(other)
-        if other == trigger.id or account is None or account.trigger.schedule is None:
-            self._ambiguous_names[":".join(trigger.key)] = trigger.id
-            return None
-        return account.trigger.key
 
     def _note_fault(self, trigger: Trigger, fault: str | None) -> None:
         if fault is None:
@@ -282,7 +273,7 @@ class TriggerScheduler:
         """Hand out owed times of the past and return how many; `refill` grants the runs of one more sync."""
         if refill:
             self._runs_left = self._rules.max_runs
-        budget = min(self._runs_left, self._rules.max_runs - self._executor.queue.late_pending)
+        budget = min(self._runs_left, self._rules.max_runs - self._dispatcher.queue.late_pending)
         handed_out = await self._catch_up.run(now, budget=budget)
         self._runs_left -= handed_out
         self._close_ended()
@@ -302,7 +293,7 @@ class TriggerScheduler:
             if account is None or account.trigger.schedule is None or place in self._retried:
                 continue
             fire = Fire(account, unfired.fire_time, FireKind.UNFIRED, account.ledger.spans, ask_first=True)
-            if self._executor.offer(fire):
+            if self._dispatcher.offer(fire):
                 self._retried[place] = fire
 
     def _will_not_run(self, account: ArmedTrigger, time: datetime, reason: UnfiredReason) -> bool:
@@ -338,11 +329,3 @@ class TriggerScheduler:
         self._metrics.armed_triggers.set(len(self._scheduler.store))
         self._metrics.bad_triggers.set(len(self.bad_rows))
         self._metrics.owing_triggers.set(len(self._catch_up))
-
-
-def _without_schedule(trigger: Trigger) -> Trigger:
-    return replace(trigger, schedule=None)
-
-
-def _counting_from(trigger: Trigger, instant: datetime) -> Trigger:
-    return replace(trigger, in_force_from=instant)

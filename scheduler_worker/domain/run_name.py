@@ -33,3 +33,22 @@ def run_name(key: TriggerKey, fire_time: datetime) -> str:
     for byte in identity.encode():
         state = (state * _FNV_PRIME & _64_BITS) ^ byte
     return f"r{state:x}"
+
+
+class RunNameClaims:
+    """Which armed trigger has which run names. Two keys can share theirs when a part of them holds a colon."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, TriggerKey] = {}
+
+    def claim(self, key: TriggerKey) -> TriggerKey | None:
+        """Claim the run names of `key`, or return the key that has them already. Claiming one's own again is fine."""
+        if not any(":" in part for part in key):
+            return None  # no other key runs together to the same identity
+        holder = self._claims.setdefault(":".join(key), key)
+        return None if holder == key else holder
+
+    def give_up(self, key: TriggerKey) -> None:
+        """Give up the claim of `key`, if it has one."""
+        if self._claims.get(":".join(key)) == key:
+            del self._claims[":".join(key)]

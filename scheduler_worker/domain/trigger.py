@@ -1,6 +1,6 @@
 """The trigger, as every layer above the database knows it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -55,3 +55,11 @@ class Trigger:
     in_force_from: datetime
     schedule: Schedule | None
     inputs: RunInputs = NO_INPUTS
+
+    def without_schedule(self) -> "Trigger":
+        """Return the same trigger, producing no fire times."""
+        return replace(self, schedule=None)
+
+    def counting_from(self, instant: datetime) -> "Trigger":
+        """Return the same trigger as if its revision had been written at `instant`."""
+        return replace(self, in_force_from=instant)

@@ -19,12 +19,14 @@ from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.database.unfired_store import UnfiredStore
 from scheduler_worker.domain.schedule import CronRule, Rule
 from scheduler_worker.domain.trigger import TriggerKey
+from scheduler_worker.fire_dispatcher import DispatchLimits
 from scheduler_worker.run_service.client import RunServiceClient
 from scheduler_worker.run_service.codec import encode_automation, encode_trigger_spec
 from scheduler_worker.run_service.mock_server import MockRunService
 from scheduler_worker.telemetry.metrics import Metrics
-from scheduler_worker.trigger_executor import ExecutionLimits
-from scheduler_worker.worker import Adapters, Role, Term, Worker, WorkerOptions
+from scheduler_worker.term import Adapters, Term, WorkerOptions
+from scheduler_worker.trigger_executor import CallRules
+from scheduler_worker.worker import Role, Worker
 
 OPTIONS = WorkerOptions(
     org="",
@@ -34,13 +36,8 @@ OPTIONS = WorkerOptions(
     max_queued_fires=200_000,
     fire_without_database=True,
     rules=CatchUpRules(),
-    limits=ExecutionLimits(
-        qps=None,
-        burst=20,
-        call_deadline=timedelta(seconds=5),
-        give_up_after=timedelta(hours=24),
-        calls_in_flight=50,
-    ),
+    limits=DispatchLimits(qps=None, burst=20, calls_in_flight=50),
+    calls=CallRules(deadline=timedelta(seconds=5), give_up_after=timedelta(hours=24)),
 )
 
 MINUTE = timedelta(minutes=1)
@@ -242,7 +239,7 @@ class Stand:
     async def settled(self) -> None:
         """Wait until nothing is queued, called, owed or unwritten."""
         await self.until(
-            lambda: len(self.term.queue) == 0 and self.term.executor.calls_in_flight == 0 and self.worker is not None
+            lambda: len(self.term.queue) == 0 and self.term.dispatcher.calls_in_flight == 0 and self.worker is not None
         )
         await self.term.progress.write()
 

@@ -30,7 +30,7 @@ async def test_an_outage_of_the_service_loses_nothing_and_does_not_hammer_it(sta
     stand.service.faults = Faults(outage=True)
     await stand.move_to(start + MINUTE)
     await stand.until(
-        lambda: not stand.term.executor.reachability.is_reachable and stand.term.executor.calls_in_flight == 0
+        lambda: not stand.term.executor.reachability.is_reachable and stand.term.dispatcher.calls_in_flight == 0
     )
     before = stand.service.calls + stand.service.details_calls
     await stand.move_to(start + 2 * MINUTE)
@@ -59,7 +59,7 @@ async def test_an_answer_that_got_lost_is_looked_up_and_not_sent_again(stand: St
 async def test_one_call_that_never_answers_holds_back_nobody_else(stand: Stand) -> None:
     start = stand.clock.now
     await stand.table.deploy("hangs", at=start)
-    await stand.start(limits=replace(OPTIONS.limits, call_deadline=timedelta(seconds=1)))
+    await stand.start(calls=replace(OPTIONS.calls, deadline=timedelta(seconds=1)))
     stand.service.faults = Faults(lost_answer_rate=1.0, lost_answer="silence")
     await stand.move_to(start + MINUTE)
     await stand.until(lambda: stand.service.in_flight == 1)
@@ -92,7 +92,7 @@ async def test_a_permanent_refusal_is_recorded_and_the_trigger_goes_on(stand: St
 async def test_a_doubtful_failure_is_tried_again_and_given_up_after_a_time(stand: Stand) -> None:
     start = stand.clock.now
     await stand.table.deploy(at=start)
-    await stand.start(limits=replace(OPTIONS.limits, give_up_after=SECOND))
+    await stand.start(calls=replace(OPTIONS.calls, give_up_after=SECOND))
     stand.service.faults = Faults(error_rate=1.0, error_code="PERMISSION_DENIED")
     await stand.move_to(start + MINUTE)
     await stand.until(lambda: stand.service.calls >= 2)

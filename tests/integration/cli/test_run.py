@@ -7,6 +7,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import httpx
 
 from scheduler_worker.database.engine import create_engine
 from scheduler_worker.database.trigger_admin import TriggerAdmin, TriggerDefinition
+from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.domain.schedule import CronRule
 from scheduler_worker.domain.trigger import TriggerKey
 from scheduler_worker.run_service.codec import encode_automation, encode_trigger_spec
+from scheduler_worker.run_service.mock_faults import Faults
 from scheduler_worker.run_service.mock_server import MockRunService
 
 MAIN = "from scheduler_worker.cli.main import main; main()"
@@ -47,7 +50,8 @@ async def event(process: Process, name: str) -> dict[str, Any]:
     raise AssertionError(f"the process ended without {name}")
 
 
-async def deploy_every_second(database_url: str) -> None:
+async def deploy_every_second(database_url: str) -> datetime:
+    """Deploy a trigger, and return since when it is active."""
     definition = TriggerDefinition(
         key=TriggerKey("p", "d", "task", "every-second"),
         automation_spec=encode_automation(CronRule("@every 1s", ""), ""),
@@ -60,8 +64,10 @@ async def deploy_every_second(database_url: str) -> None:
     engine = create_engine(database_url)
     try:
         await TriggerAdmin(engine).apply([definition])
+        (row,) = await TriggerStore(engine).rows_by_key([definition.key])
     finally:
         await engine.dispose()
+    return row.updated_at
 
 
 async def test_a_worker_fires_shows_itself_and_stops_when_told_to(database_url: str, tmp_path: Path) -> None:
@@ -102,6 +108,10 @@ async def test_a_worker_without_a_database_waits_for_it_and_can_be_stopped() -> 
         started = await event(worker, "worker_started")
         async with httpx.AsyncClient(base_url=f"http://{started['http']}") as http:
             assert (await http.get("/healthz")).status_code == 200
+            await event(worker, "database_away")
+            unready = await http.get("/readyz")
+            assert unready.status_code == 503
+            assert "the database is away" in unready.json()["reasons"][0]
         worker.send_signal(signal.SIGINT)
         assert await worker.wait() == 0
 
@@ -134,3 +144,22 @@ async def test_a_taken_port_is_bad_input() -> None:
 
     assert worker.returncode == 2
     assert f"SCHEDULER_HTTP_LISTEN: can't listen on '{address}'" in shown.decode()
+
+
+async def test_a_second_signal_ends_at_once_and_loses_nothing(database_url: str) -> None:
+    activated_at = await deploy_every_second(database_url)
+    settings = {"database_url": database_url, "http_listen": "127.0.0.1:0"}
+    async with MockRunService(faults=Faults(latency_ms=60_000)) as service:
+        async with command("run", run_service_url=service.address, **settings) as worker:
+            await service.wait_until(lambda: service.in_flight > 0)
+            worker.send_signal(signal.SIGTERM)
+            await event(worker, "worker_stopping")
+            worker.send_signal(signal.SIGTERM)
+            assert await worker.wait() == 128 + signal.SIGTERM
+        service.faults = Faults()
+        async with command("run", run_service_url=service.address, **settings):
+            await service.wait_for_runs(3)
+    fired = sorted(request.run_start_time.ToDatetime(UTC) for request in service.requests)
+    first = activated_at.replace(microsecond=0) + timedelta(seconds=1)
+    assert fired[0] == first, "the fire whose call was cut off"
+    assert len(fired) == len(set(fired))
