@@ -12,7 +12,7 @@ import asyncpg
 
 from tests.chaos.checker import Mismatch, Verdict, check, unsettled
 from tests.chaos.faults import Faults
-from tests.chaos.history import History, Sample, read_marks, read_revisions, read_unfired
+from tests.chaos.history import History, Key, Sample, Write, read_marks, read_revisions, read_unfired
 from tests.chaos.people import People
 from tests.chaos.plan import LANES, Plan, Step
 from tests.chaos.stage import Stage
@@ -21,10 +21,11 @@ SAMPLE_SECONDS = 1.0
 SETTLE_SECONDS = 90.0
 """Longest wait for the backlog to go after the last fault. Retries wait up to a minute."""
 
-_SETTLE_POLL_SECONDS = 0.5
+_SETTLE_POLL_SECONDS = 0.3
 _HARMLESS_ERRORS = frozenset({"trigger_bad"})
 
 Say = Callable[[str], None]
+Writes = dict[tuple[Key, int], Write]
 
 
 @dataclass(kw_only=True)
@@ -57,12 +58,12 @@ async def run_plan(stage: Stage, plan: Plan, *, say: Say) -> Outcome:
         settling_since = time.monotonic()
         horizon = datetime.now(UTC)
         say("faults are over; waiting for the backlog to go")
-        await _settle(stage, people, horizon)
+        await settle(stage, horizon, people.writes)
         settled_after = time.monotonic() - settling_since
-        wrong = await _stop(stage)
+        wrong = await stop(stage)
     finally:
         await people.close()
-    history = await _history(stage, people, horizon)
+    history = await history_of(stage, horizon, people.writes)
     history.disturbances, history.samples = faults.disturbances, samples
     verdict = check(history)
     verdict.mismatches.extend(wrong)
@@ -99,17 +100,18 @@ async def _sample(stage: Stage, samples: list[Sample]) -> None:
         await asyncio.sleep(SAMPLE_SECONDS)
 
 
-async def _settle(stage: Stage, people: People, horizon: datetime) -> None:
-    """Wait until everything owed up to `horizon` is settled and marked, or for as long as can be expected."""
-    deadline = time.monotonic() + SETTLE_SECONDS
+async def settle(stage: Stage, horizon: datetime, writes: Writes, *, seconds: float = SETTLE_SECONDS) -> History:
+    """Wait until everything owed up to `horizon` is settled and marked, or at most `seconds`; return what there is."""
+    deadline = time.monotonic() + seconds
     await stage.owner()
-    while time.monotonic() < deadline:
-        if unsettled(await _history(stage, people, horizon)) == 0:
-            return
+    while True:
+        history = await history_of(stage, horizon, writes)
+        if unsettled(history) == 0 or time.monotonic() > deadline:
+            return history
         await asyncio.sleep(_SETTLE_POLL_SECONDS)
 
 
-async def _stop(stage: Stage) -> list[Mismatch]:
+async def stop(stage: Stage) -> list[Mismatch]:
     """Stop the workers in good order; return what their exits and logs have to say for themselves."""
     wrong = []
     for worker in stage.workers:
@@ -125,7 +127,8 @@ async def _stop(stage: Stage) -> list[Mismatch]:
     return wrong
 
 
-async def _history(stage: Stage, people: People, horizon: datetime) -> History:
+async def history_of(stage: Stage, horizon: datetime, writes: Writes) -> History:
+    """Return what there is to see now."""
     async with stage.connection() as connection:
         revisions = await read_revisions(connection)
         unfired = await read_unfired(connection)
@@ -135,6 +138,6 @@ async def _history(stage: Stage, people: People, horizon: datetime) -> History:
         revisions=revisions,
         calls=await asyncio.to_thread(stage.calls),
         unfired=unfired,
-        writes=people.writes,
+        writes=writes,
         last_marks=marks.marks,
     )
