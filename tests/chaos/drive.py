@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import asyncpg
-
+from scheduler_worker.errors import DatabaseUnavailableError
 from tests.chaos.checker import Mismatch, Verdict, check, unsettled
 from tests.chaos.faults import Faults
 from tests.chaos.history import History, Key, Sample, Write, read_marks, read_revisions, read_unfired
@@ -94,7 +93,7 @@ async def _carry_out(stage: Stage, plan: Plan, people: People, faults: Faults, s
 
 async def _sample(stage: Stage, samples: list[Sample]) -> None:
     while True:
-        with contextlib.suppress(asyncpg.PostgresError, OSError, asyncpg.InterfaceError):
+        with contextlib.suppress(DatabaseUnavailableError, TimeoutError):
             async with asyncio.timeout(5), stage.connection() as connection:
                 samples.append(await read_marks(connection))
         await asyncio.sleep(SAMPLE_SECONDS)

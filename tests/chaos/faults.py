@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import psutil
 
+from scheduler_worker.errors import DatabaseUnavailableError
 from tests.chaos.history import Disturbance
 from tests.chaos.plan import Step
 from tests.chaos.stage import Stage
@@ -62,7 +63,8 @@ class Faults:
     async def _hit_database(self, step: Step) -> None:
         postgres = self._stage.postgres
         if step.kind == "cut connections":
-            await self._stage.cut_connections()
+            with contextlib.suppress(DatabaseUnavailableError):  # our own was cut too
+                await self._stage.cut_connections()
         elif step.kind == "freeze":
             frozen = self._stage.database_processes()
             _signal_all(frozen, signal.SIGSTOP)

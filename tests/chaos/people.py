@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 from datetime import UTC, datetime, timedelta
 
-import asyncpg
-
 from scheduler_worker.database.engine import create_engine
 from scheduler_worker.database.trigger_admin import TriggerAdmin, TriggerDefinition
 from scheduler_worker.domain.database_url import parse_database_url
@@ -86,7 +84,7 @@ class People:
         key = key_of(step.trigger)
         asked_at, had_progress = datetime.now(UTC), True
         while True:
-            with contextlib.suppress(DatabaseUnavailableError, asyncpg.PostgresError, OSError):
+            with contextlib.suppress(DatabaseUnavailableError, TimeoutError):
                 async with asyncio.timeout(20):
                     # Of all tries: one whose answer was lost may have been the one that counts.
                     had_progress = had_progress and await self._has_progress(key)

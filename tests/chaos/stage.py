@@ -25,6 +25,7 @@ import asyncpg
 import psutil
 
 from scheduler_worker.database import migrate
+from scheduler_worker.database.faults import database_faults
 from scheduler_worker.embedded_postgres import EmbeddedPostgres
 from tests.chaos.history import Call, read_journal
 from tests.chaos.network import Network
@@ -209,12 +210,13 @@ class Stage:
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[asyncpg.Connection]:
-        """Open a connection of our own."""
-        connection = await asyncpg.connect(self.database_url, timeout=10)
-        try:
-            yield connection
-        finally:
-            await connection.close(timeout=5)
+        """Open a connection of our own; raises DatabaseUnavailableError when the server goes away."""
+        with database_faults("looking at the database"):
+            connection = await asyncpg.connect(self.database_url, timeout=10)
+            try:
+                yield connection
+            finally:
+                connection.terminate()
 
     async def cut_connections(self) -> None:
         """End every session of the workers."""
