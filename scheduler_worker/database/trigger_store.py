@@ -4,11 +4,12 @@ Decides how they are read: in pages, so that neither memory nor the event loop i
 their number. It must never write, and never decode a spec: bytes go through as they are.
 """
 
+import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -16,6 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from scheduler_worker.database.faults import database_faults
 from scheduler_worker.database.tables import scheduler_progress, triggers
 from scheduler_worker.domain.trigger import TriggerKey
+
+_Item = TypeVar("_Item")
 
 REVISIONS_PER_PAGE: Final = 5_000  # about two milliseconds of the event loop
 ROWS_PER_PAGE: Final = 500  # some five milliseconds of the event loop
@@ -150,22 +153,13 @@ class TriggerStore:
 
     async def revisions(self) -> AsyncIterator[Sequence[tuple[int, int]]]:
         """Yield pages of (id, latest revision) of every trigger that asks for fire times, by id."""
-        after = 0
-        while True:
-            with database_faults("reading revisions"):
-                async with self._engine.connect() as connection:
-                    ids, numbers = (await connection.execute(_REVISIONS, {"after": after})).one()
-            if not ids:
-                return
-            yield list(zip(ids, numbers, strict=True))
-            after = ids[-1]
+        async for page in _pages(self._revisions_after, last_id=lambda pair: pair[0]):
+            yield page
 
     async def active_rows(self) -> AsyncIterator[Sequence[TriggerRow]]:
         """Yield pages of every trigger that asks for fire times, whole, by id."""
-        after = 0
-        while rows := await self._rows(_page_of_active_rows(after)):
-            yield rows
-            after = rows[-1].id
+        async for page in _pages(self._active_rows_after, last_id=lambda row: row.id):
+            yield page
 
     async def rows_by_id(self, ids: Collection[int]) -> Sequence[TriggerRow]:
         """Return the rows in whatever state they are, by id; one that is gone is absent.
@@ -235,10 +229,33 @@ class TriggerStore:
                 rows = (await connection.execute(_STATES, {"ids": list(ids)})).all()
         return {id_: RowState(revision, active) for id_, revision, active in rows}
 
+    async def _revisions_after(self, after: int) -> Sequence[tuple[int, int]]:
+        with database_faults("reading revisions"):
+            async with self._engine.connect() as connection:
+                ids, numbers = (await connection.execute(_REVISIONS, {"after": after})).one()
+        return list(zip(ids or (), numbers or (), strict=True))
+
+    async def _active_rows_after(self, after: int) -> Sequence[TriggerRow]:
+        return await self._rows(_page_of_active_rows(after))
+
     async def _rows(self, statement: sa.Select[Any]) -> Sequence[TriggerRow]:
         with database_faults("reading triggers"):
             async with self._engine.connect() as connection:
                 return [trigger_row(row) for row in (await connection.execute(statement)).all()]
+
+
+async def _pages(
+    read_after: Callable[[int], Coroutine[Any, Any, Sequence[_Item]]], *, last_id: Callable[[_Item], int]
+) -> AsyncIterator[Sequence[_Item]]:
+    """Yield pages by id until one is empty; the server makes the next one while one is worked on."""
+    page = asyncio.create_task(read_after(0))
+    try:
+        while items := await page:
+            page = asyncio.create_task(read_after(last_id(items[-1])))
+            yield items
+    finally:
+        page.cancel()
+        await asyncio.gather(page, return_exceptions=True)
 
 
 _BIGINTS: Final = sa.ARRAY(sa.BigInteger)

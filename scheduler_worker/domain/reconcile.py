@@ -15,19 +15,15 @@ class Reconciliation:
 
     def __init__(self, known: Mapping[int, int]) -> None:
         """Compare against `known`: revision by trigger id, of everything armed or held as a bad row."""
-        self._known = dict(known)
-        self._unseen = set(self._known)
+        self._unseen = dict(known)
         self.changed: list[int] = []
 
     def feed(self, page: Iterable[tuple[int, int]]) -> None:
         """Compare one page of (id, latest revision)."""
-        known = self._known
-        ids = []
+        unseen, changed = self._unseen, self.changed
         for trigger_id, revision in page:
-            ids.append(trigger_id)
-            if known.get(trigger_id) != revision:
-                self.changed.append(trigger_id)
-        self._unseen.difference_update(ids)
+            if unseen.pop(trigger_id, None) != revision:
+                changed.append(trigger_id)
 
     @property
     def missing(self) -> list[int]:
