@@ -46,6 +46,7 @@ class CatchUpRules:
 
 
 _Step = tuple[datetime, UnfiredReason | None]
+_Turns = dict[ArmedTrigger, tuple[tuple[Span, ...], Iterator[_Step]]]
 
 
 class CatchUp:
@@ -90,23 +91,24 @@ class CatchUp:
         A trigger leaves when nothing is left over that it owes up to `now` or, if that is later, up to its edit: the
         old schedule's last times have no job any more.
         """
-        turns: dict[ArmedTrigger, tuple[tuple[Span, ...], Iterator[_Step]]] = {}
-        not_yet_due: list[ArmedTrigger] = []
+        turns: _Turns = {}
+        set_aside: list[ArmedTrigger] = []
         handed_out = recorded = steps = 0
         while self._owing and recorded < RECORDED_PER_RUN:
             armed = next(iter(self._owing))
-            spans, turn = turns.get(armed, ((), iter(())))
-            if armed not in turns or spans is not armed.ledger.spans:  # its first turn, or edited meanwhile
-                spans, turn = turns[armed] = armed.ledger.spans, self._steps(armed, now)
-            step = next(turn, None)
+            step = self._next_step(armed, turns, now)
             if step is None:
                 del self._owing[armed]
-                if armed.trigger.in_force_from > now and next(armed.ledger.owed(armed.trigger.in_force_from), None):
-                    not_yet_due.append(armed)
+                if self._owes_later(armed, now):
+                    set_aside.append(armed)
             elif step[1] is not None:
                 if not self._will_not_run(armed, step[0], step[1]):
                     break
                 recorded += 1
+            elif armed.ledger.open_fires >= self._rules.max_runs:
+                # Its fires fail and wait for their next try: more of the same would only take the others' room.
+                del self._owing[armed]
+                set_aside.append(armed)
             elif handed_out < budget and self._hand_out(armed, step[0]):
                 handed_out += 1
                 self._owing.move_to_end(armed)  # the others first
@@ -115,9 +117,21 @@ class CatchUp:
             steps += 1
             if steps % STEPS_PER_LOOP_TURN == 0:
                 await asyncio.sleep(0)
-        for armed in not_yet_due:
+        for armed in set_aside:
             self.add(armed)
         return handed_out
+
+    def _next_step(self, armed: ArmedTrigger, turns: _Turns, now: datetime) -> _Step | None:
+        spans, steps = turns.get(armed, (None, iter(())))
+        if spans is not armed.ledger.spans:  # its first turn, or it was edited while the loop had its own
+            steps = self._steps(armed, now)
+            turns[armed] = armed.ledger.spans, steps
+        return next(steps, None)
+
+    @staticmethod
+    def _owes_later(armed: ArmedTrigger, now: datetime) -> bool:
+        edited_at = armed.trigger.in_force_from
+        return edited_at > now and next(armed.ledger.owed(edited_at), None) is not None
 
     def _hand_out(self, armed: ArmedTrigger, time: datetime) -> bool:
         armed.ledger.hand_out(time)

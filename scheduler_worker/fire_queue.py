@@ -1,7 +1,6 @@
 """Fires that wait for their call: live ones first, then late ones, and those that wait out a back-off.
 
-The queue decides the order and bounds the number. It never drops a fire: a full queue refuses, and what is refused
-stays owed.
+The queue decides the order and bounds the number. It never drops a fire: what it refuses or puts out stays owed.
 """
 
 import asyncio
@@ -13,7 +12,12 @@ from scheduler_worker.domain.fire import Fire, FireKind
 
 
 class FireQueue:
-    """A two-lane queue on the event loop. `on_change` is called whenever something became ready."""
+    """A two-lane queue on the event loop.
+
+    Attributes:
+        on_change: called whenever something became ready.
+        on_evicted: called with a fire that had to make room; it is not in the queue any more.
+    """
 
     def __init__(self, *, capacity: int) -> None:
         self._capacity = capacity
@@ -24,6 +28,7 @@ class FireQueue:
         self._late_waiting = 0
         self._timer: asyncio.TimerHandle | None = None
         self.on_change: Callable[[], None] = lambda: None
+        self.on_evicted: Callable[[Fire], None] = lambda _: None
 
     @property
     def live(self) -> int:
@@ -49,10 +54,25 @@ class FireQueue:
         return len(self._live) + len(self._late) + len(self._waiting)
 
     def offer(self, fire: Fire) -> bool:
-        """Take a new fire, or say False when the queue is full."""
-        if len(self) >= self._capacity:
+        """Take a new fire, or say False when the queue is full.
+
+        A live fire that finds the queue full takes the place of one that failed and waits for its next try: however
+        many triggers fail, the others fire on time.
+        """
+        if len(self) >= self._capacity and not (fire.kind is FireKind.LIVE and self._evict()):
             return False
         self.put_back(fire)
+        return True
+
+    def _evict(self) -> bool:
+        if not self._waiting:
+            return False
+        _, _, fire = self._waiting.pop()  # the last entry of a heap can go without ado, and is not the next due
+        self._late_waiting -= fire.kind is not FireKind.LIVE
+        if fire.kind is FireKind.UNFIRED:
+            fire.is_done = True  # the wish to send it is in the database, and comes again with the next sync
+        else:
+            self.on_evicted(fire)
         return True
 
     def put_back(self, fire: Fire) -> None:

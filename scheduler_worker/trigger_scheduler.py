@@ -81,6 +81,7 @@ class TriggerScheduler:
         self._clock = clock
         self._metrics = metrics
         self._rules = rules
+        dispatcher.queue.on_evicted = lambda fire: self._put_back(fire.armed, fire.time)
         self._catch_up = CatchUp(rules, missed_through=clock(), offer=dispatcher.offer, will_not_run=self._will_not_run)
         self._runs_left = rules.max_runs
         self._accounts: dict[int, ArmedTrigger] = {}
@@ -255,8 +256,12 @@ class TriggerScheduler:
                 continue
             ledger.hand_out(time)
             if not self._dispatcher.offer(Fire(account, time, FireKind.LIVE, ledger.spans)):
-                ledger.release(time)
-                self._catch_up.add(account)
+                self._put_back(account, time)
+
+    def _put_back(self, account: ArmedTrigger, time: datetime) -> None:
+        """Take back a fire that the queue has no room for: it is owed, and catch-up's."""
+        account.ledger.release(time)
+        self._catch_up.add(account)
 
     def _note_fault(self, trigger: Trigger, fault: str | None) -> None:
         if fault is None:
@@ -273,7 +278,7 @@ class TriggerScheduler:
         """Hand out owed times of the past and return how many; `refill` grants the runs of one more sync."""
         if refill:
             self._runs_left = self._rules.max_runs
-        budget = min(self._runs_left, self._rules.max_runs - self._dispatcher.queue.late_pending)
+        budget = min(self._runs_left, self._rules.max_runs - self._dispatcher.queue.late)
         handed_out = await self._catch_up.run(now, budget=budget)
         self._runs_left -= handed_out
         self._close_ended()
@@ -302,7 +307,7 @@ class TriggerScheduler:
     def _close_ended(self) -> None:
         """Let go of triggers that are over and owe nothing more, once a last mark that says so is written."""
         for trigger_id, account in list(self._ended.items()):
-            if account in self._catch_up or account.ledger.has_open_fires:
+            if account in self._catch_up or account.ledger.open_fires:
                 continue
             if account.ledger.close_up_to(account.trigger.in_force_from):
                 self._progress.moved(account)
@@ -315,10 +320,14 @@ class TriggerScheduler:
 
     def rearm_lost_jobs(self) -> int:
         """Arm again what should have a job and has none (its trigger raised, or a fault of ours); return how many."""
-        armed = [account for account in self._accounts.values() if account.trigger.schedule is not None]
-        if len(self._scheduler.store) == len(armed):
+        store = self._scheduler.store
+        if len(store) == len(self._accounts) - len(self._ended):
             return 0
-        lost = [each for each in armed if self._scheduler.store.lookup_job(str(each.trigger.id)) is None]
+        lost = [
+            account
+            for trigger_id, account in self._accounts.items()
+            if account.trigger.schedule is not None and store.lookup_job(str(trigger_id)) is None
+        ]
         for account in lost:
             self._arm(account)
             log.warning("trigger_armed_again", trigger=str(account.trigger.key))

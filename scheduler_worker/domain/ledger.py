@@ -91,9 +91,9 @@ class Ledger:
         return True
 
     @property
-    def has_open_fires(self) -> bool:
-        """Whether fire times are handed out and not settled yet."""
-        return self._handed_out is not None
+    def open_fires(self) -> int:
+        """Number of fire times that are handed out and not settled yet."""
+        return 0 if self._handed_out is None else len(self._handed_out)
 
     @property
     def is_over(self) -> bool:

@@ -67,8 +67,10 @@ async def test_no_more_than_the_budget_is_handed_out_and_the_rest_waits_for_the_
     bench.catch_up.add(account(1))
     assert await bench.catch_up.run(minute(200), budget=100) == 100
     assert bench.times == [minute(number) for number in range(1, 101)]
+    bench.settle_all()
     assert await bench.catch_up.run(minute(200), budget=100) == 100
     assert bench.times == [minute(number) for number in range(1, 201)]
+    bench.settle_all()
     assert await bench.catch_up.run(minute(200), budget=100) == 0
     assert len(bench.catch_up) == 0
 
@@ -173,3 +175,14 @@ async def test_an_old_schedules_last_times_before_an_edit_of_the_near_future_wai
     await bench.catch_up.run(minute(5), budget=100)
     assert bench.times == [minute(1), minute(2), minute(3)]
     assert armed not in bench.catch_up
+
+
+async def test_a_trigger_whose_fires_all_fail_leaves_the_budget_to_the_others() -> None:
+    bench = Bench(missed_through=minute(1000), max_runs=10)
+    failing, healthy = account(1), account(2)
+    bench.catch_up.add(failing)
+    await bench.catch_up.run(minute(1000), budget=10)  # all ten are tried again and again
+    bench.catch_up.add(healthy)
+    await bench.catch_up.run(minute(1000), budget=10)
+    assert [fire.armed for fire in bench.queued] == [failing] * 10 + [healthy] * 10
+    assert failing in bench.catch_up

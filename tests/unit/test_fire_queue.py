@@ -35,7 +35,7 @@ async def test_a_full_queue_refuses_new_fires_and_takes_its_own_back() -> None:
     queue = FireQueue(capacity=2)
     assert queue.offer(fire(FireKind.LIVE))
     queue.put_back_later(fire(FireKind.LATE), seconds=60)
-    assert not queue.offer(fire(FireKind.LIVE))
+    assert not queue.offer(fire(FireKind.LATE))
     queue.put_back(fire(FireKind.LIVE))
     assert len(queue) == 3
     queue.close()
@@ -63,3 +63,16 @@ async def test_a_closed_queue_is_empty_and_has_no_timer() -> None:
     queue.offer(fire(FireKind.LIVE))
     queue.close()
     assert len(queue) == queue.late_pending == 0
+
+
+async def test_a_live_fire_takes_the_place_of_one_that_waits_for_its_next_try() -> None:
+    queue = FireQueue(capacity=2)
+    evicted: list[Fire] = []
+    queue.on_evicted = evicted.append
+    failing, live = [fire(FireKind.LATE, n) for n in range(2)], [fire(FireKind.LIVE, n) for n in range(3)]
+    for seconds, each in enumerate(failing, start=60):
+        queue.put_back_later(each, seconds=seconds)
+    assert [queue.offer(each) for each in live] == [True, True, False]
+    assert evicted == list(reversed(failing))
+    assert (len(queue), queue.late_pending) == (2, 0)
+    queue.close()

@@ -115,4 +115,4 @@ def test_the_mark_is_the_end_of_the_settled_prefix_whatever_happens(moves: list[
         assert open_times(account, minute(12)) == [
             minute(each) for each in range(1, 13) if each not in settled and each not in handed_out
         ]
-        assert account.has_open_fires == bool(handed_out)
+        assert account.open_fires == len(handed_out)
