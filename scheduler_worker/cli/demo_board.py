@@ -3,6 +3,7 @@
 Decides how things look. Must never wait or read anything: it is given all it shows.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -47,6 +48,11 @@ def run_in_words(run: DemoRun) -> str:
     )
 
 
+def runs_in_words(count: int) -> str:
+    """Return a number of runs in words."""
+    return "1 run" if count == 1 else f"{count} runs"
+
+
 def lateness_in_words(lateness: timedelta) -> str:
     """Return a lateness as Go writes durations, without digits that tell nothing."""
     unit = _MILLISECOND if abs(lateness) < _ROUNDED_ABOVE else _SECOND
@@ -55,12 +61,13 @@ def lateness_in_words(lateness: timedelta) -> str:
 
 def _state_line(ready: Mapping[str, Any], tally: Tally) -> Text:
     role = str(ready.get("role", "not answering"))
-    parts = [
-        f"{ready.get('armed_triggers', 0)} armed",
-        f"{tally.runs.total()} runs",
-        f"{tally.caught_up.total()} of them caught up",
-        f"{ready.get('queued_fires', 0)} waiting",
-    ]
+    parts = []
+    if "armed_triggers" in ready:
+        parts.append(f"{ready['armed_triggers']} armed")
+    parts.append(runs_in_words(tally.runs.total()))
+    parts.append(f"{tally.caught_up.total()} of them caught up")
+    if "queued_fires" in ready:
+        parts.append(f"{ready['queued_fires']} waiting")
     if tally.unfired:
         parts.append(f"{tally.unfired} unfired")
     line = Text.assemble("Worker: ", (role, "bold green" if role == "owner" else "bold yellow"))
@@ -71,23 +78,22 @@ def _state_line(ready: Mapping[str, Any], tally: Tally) -> Text:
 
 
 def _triggers(views: Sequence[TriggerView], tally: Tally, now: datetime) -> Table:
-    table = Table(box=SIMPLE_HEAD, expand=False)
-    table.add_column("trigger", overflow="fold")
-    table.add_column("schedule", overflow="fold")
-    for column in ("next fire", "last fire", "run name", "lateness", "runs", "caught up"):
-        table.add_column(
-            column, no_wrap=True, justify="right" if column in {"lateness", "runs", "caught up"} else "left"
-        )
+    # Several lines a trigger, so that it fits a terminal of 80 columns.
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("trigger\ntask\nschedule", overflow="fold")
+    for column in ("next fire", "last fire\nrun name"):
+        table.add_column(column, no_wrap=True)
+    for column in ("lateness", "runs\ncaught up"):
+        table.add_column(column, no_wrap=True, justify="right")
     for view in views:
-        last = _last_run(view, tally)
         key = key_of(view)
+        last_fire, run_name, lateness = _last_run(view, tally)
         table.add_row(
-            Text(f"{view.task_name}/{view.name}"),
-            Text(view.schedule),
+            _lines(view.name, view.task_name, view.schedule),
             _next_fire(view, now),
-            *((Text(), Text(), Text()) if last is None else (Text(_time(last[0], now)), Text(last[1]), Text(last[2]))),
-            str(tally.runs[key]),
-            str(tally.caught_up[key]),
+            _lines("" if last_fire is None else _time(last_fire, now), run_name),
+            "" if lateness is None else lateness_in_words(lateness),
+            _lines(str(tally.runs[key]), str(tally.caught_up[key])),
         )
     return table
 
@@ -97,15 +103,13 @@ def key_of(view: TriggerView) -> str:
     return f"{view.project}/{view.domain}/{view.task_name}/{view.name}"
 
 
-def _last_run(view: TriggerView, tally: Tally) -> tuple[datetime, str, str] | None:
+def _last_run(view: TriggerView, tally: Tally) -> tuple[datetime | None, str, timedelta | None]:
     """Return fire time, name and lateness of the last run: the worker's word is ahead of what it has written down."""
     seen = tally.last_runs.get(key_of(view))
     if seen is not None and (view.last_fire is None or view.last_fire <= seen.fire_time):
-        return seen.fire_time, seen.run_name, lateness_in_words(seen.lateness)
-    if view.last_fire is None:
-        return None
-    lateness = timedelta(milliseconds=view.last_lateness_ms or 0.0)
-    return view.last_fire, view.last_run_name or "", lateness_in_words(lateness)
+        return seen.fire_time, seen.run_name, seen.lateness
+    lateness = None if view.last_lateness_ms is None else view.last_lateness_ms * _MILLISECOND
+    return view.last_fire, view.last_run_name or "", lateness
 
 
 def _next_fire(view: TriggerView, now: datetime) -> Text:
@@ -113,8 +117,12 @@ def _next_fire(view: TriggerView, now: datetime) -> Text:
         return Text(view.state, "yellow")
     if view.next_fire is None:
         return Text("never")
-    wait = max(timedelta(), view.next_fire - now)
-    return Text.assemble(_time(view.next_fire, now), (f" in {lateness_in_words(-(-wait // _SECOND) * _SECOND)}", "dim"))
+    seconds_left = math.ceil(max(timedelta(), view.next_fire - now) / _SECOND)
+    return _lines(_time(view.next_fire, now), f"in {format_go_duration(seconds_left * _SECOND)}")
+
+
+def _lines(first: str, *others: str) -> Text:
+    return Text.assemble(first, *((f"\n{other}", "dim") for other in others))
 
 
 def _time(instant: datetime, now: datetime) -> str:

@@ -14,14 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import SecretStr
+import typer
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scheduler_worker.app import run as run_worker
 from scheduler_worker.cli.demo_tally import Tally
 from scheduler_worker.cli.trigger_file import read_trigger_file
 from scheduler_worker.cli.trigger_view import TriggerView, view_of
-from scheduler_worker.config import Settings
+from scheduler_worker.config import Settings, load_settings
 from scheduler_worker.database import migrate
 from scheduler_worker.database.engine import create_engine
 from scheduler_worker.database.trigger_admin import TriggerAdmin
@@ -34,14 +34,10 @@ INSTANCE: Final = "demo"
 _DATABASE: Final = "demo"
 _FREE_PORT: Final = "127.0.0.1:0"
 _RESYNC_INTERVAL: Final = "5s"
-_QPS: Final = 50.0
+_QPS: Final = "50"
 """With it and the interval above, a day that the demo was off is caught up in a quarter of an hour."""
 
 Task = Coroutine[Any, Any, None]
-
-
-class FolderInUseError(Exception):
-    """Another demo runs on the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +87,18 @@ def demo_folder(path: Path) -> Iterator[DemoFolder]:
     """Make the folder if need be, and keep other demos out of it.
 
     Raises:
-        OSError: it can't be made or written to.
-        FolderInUseError: another demo runs on it.
+        BadParameter: it can't be made or written to, or another demo runs on it.
     """
     path = path.absolute()
-    path.mkdir(parents=True, exist_ok=True)
-    with (path / "demo.lock").open("wb") as lock:
+    with contextlib.ExitStack() as stack:
         try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((path / "demo.lock").open("wb"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FolderInUseError(str(path)) from error
+            raise _bad_folder(f"another demo runs on '{path}'; stop it, or name another folder") from error
+        except OSError as error:
+            raise _bad_folder(f"can't use '{path}': {error.strerror}; name a folder that can be written to") from error
         yield DemoFolder(path)
 
 
@@ -114,7 +112,7 @@ def demo_database(folder: DemoFolder) -> Iterator[str]:
     server = EmbeddedPostgres(folder.postgres, durable=True)
     try:
         server.start()
-        if not server.execute(f"SELECT 1 FROM pg_database WHERE datname = '{_DATABASE}'"):
+        if _DATABASE not in server.execute("SELECT datname FROM pg_database").splitlines():
             server.create_database(_DATABASE)
         yield server.url(_DATABASE)
     finally:
@@ -123,22 +121,30 @@ def demo_database(folder: DemoFolder) -> Iterator[str]:
 
 @contextlib.asynccontextmanager
 async def demo_parts(folder: DemoFolder, database_url: str, tally: Tally) -> AsyncIterator[DemoParts]:
-    """Migrate the database, deploy the samples, and run the mock Run Service while the context lasts."""
+    """Migrate the database, deploy the samples, and run the mock Run Service while the context lasts.
+
+    Raises:
+        BadParameter: the mock's journal in the folder can't be used.
+        MigrationError: the database was made by a newer version.
+    """
     await migrate.upgrade(database_url)
-    engine = create_engine(database_url)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        engine = create_engine(database_url)
+        stack.push_async_callback(engine.dispose)
         new_samples = await _deploy_samples(engine)
-        async with MockRunService(listen=_FREE_PORT, journal=folder.journal, keep_requests=False) as run_service:
-            yield DemoParts(
-                folder=folder,
-                database_url=database_url,
-                triggers=TriggerCatalog(engine),
-                run_service=run_service,
-                tally=tally,
-                new_samples=new_samples,
-            )
-    finally:
-        await engine.dispose()
+        run_service = MockRunService(listen=_FREE_PORT, journal=folder.journal, keep_requests=False)
+        try:
+            await stack.enter_async_context(run_service)
+        except (OSError, ValueError) as error:
+            raise _bad_folder(str(error)) from error
+        yield DemoParts(
+            folder=folder,
+            database_url=database_url,
+            triggers=TriggerCatalog(engine),
+            run_service=run_service,
+            tally=tally,
+            new_samples=new_samples,
+        )
 
 
 async def work(parts: DemoParts, *, beside: Callable[[DemoParts], Task], seconds: float | None) -> int:
@@ -166,17 +172,21 @@ async def work(parts: DemoParts, *, beside: Callable[[DemoParts], Task], seconds
                 await task
 
 
+def _bad_folder(fault: str) -> typer.BadParameter:
+    return typer.BadParameter(fault, param_hint="--data")
+
+
 def _settings(parts: DemoParts) -> Settings:
-    # Not from the environment: what stands there is meant for a real worker on a real database.
-    return Settings.model_validate(
+    # Not from this process's environment: what stands there is meant for a real worker on a real database.
+    return load_settings(
         {
-            "database_url": SecretStr(parts.database_url),
-            "run_service_url": parts.run_service.address,
-            "http_listen": _FREE_PORT,
-            "resync_interval": _RESYNC_INTERVAL,
-            "execution_qps": _QPS,
-            "log_level": "debug",
-            "instance": INSTANCE,
+            "SCHEDULER_DATABASE_URL": parts.database_url,
+            "SCHEDULER_RUN_SERVICE_URL": parts.run_service.address,
+            "SCHEDULER_HTTP_LISTEN": _FREE_PORT,
+            "SCHEDULER_RESYNC_INTERVAL": _RESYNC_INTERVAL,
+            "SCHEDULER_EXECUTION_QPS": _QPS,
+            "SCHEDULER_LOG_LEVEL": "debug",
+            "SCHEDULER_INSTANCE": INSTANCE,
         }
     )
 
