@@ -142,12 +142,3 @@ def read(terminal: int, *, until: str | None = None) -> str:
             seen += chunk
             text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode(errors="replace"))
     return text
-
-
-@pytest.mark.parametrize("place", ["taken/data", "taken"])
-async def test_a_folder_that_cannot_be_one_is_bad_input(folder: Path, place: str) -> None:
-    (folder.parent / "taken").write_text("a file")
-    async with demo(folder.parent / place) as process:
-        stdout, complaint = await process.communicate()
-    assert (process.returncode, stdout) == (2, b"")
-    assert "name a folder that can be written to" in re.sub(r"[│\s]+", " ", complaint.decode())
