@@ -13,6 +13,7 @@ from scheduler_worker.database.engine import create_engine
 from scheduler_worker.database.lease import Lease
 from scheduler_worker.database.notifications import Notifications
 from scheduler_worker.database.settlement_store import SettlementStore
+from scheduler_worker.database.trigger_checks import TriggerChecks
 from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.database.unfired_store import UnfiredStore
 from scheduler_worker.domain.database_url import parse_database_url
@@ -72,6 +73,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Adapters:
         lease=Lease(url),
         notifications=Notifications(url) if settings.notify else None,
         triggers=TriggerStore(engine),
+        checks=await stack.enter_async_context(TriggerChecks(url)),
         unfired=UnfiredStore(engine),
         settlements=SettlementStore(engine, touch_triggered_at=settings.write_triggered_at),
         run_service=run_service,

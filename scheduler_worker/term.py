@@ -17,6 +17,7 @@ from scheduler_worker.clock import Clock
 from scheduler_worker.database.lease import Lease
 from scheduler_worker.database.notifications import Notifications
 from scheduler_worker.database.settlement_store import SettlementStore
+from scheduler_worker.database.trigger_checks import TriggerChecks
 from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.database.unfired_store import UnfiredStore
 from scheduler_worker.errors import DatabaseUnavailableError
@@ -51,6 +52,7 @@ class Adapters:
     lease: Lease
     notifications: Notifications | None
     triggers: TriggerStore
+    checks: TriggerChecks
     unfired: UnfiredStore
     settlements: SettlementStore
     run_service: RunServiceClient
@@ -112,6 +114,7 @@ class Term:
         self.triggers = TriggerScheduler(
             scheduler=self.scheduler,
             reader=adapters.triggers,
+            checker=adapters.checks,
             dispatcher=self.dispatcher,
             progress=self.progress,
             rules=options.rules,

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from scheduler_worker.catch_up import CatchUp, CatchUpRules
-from scheduler_worker.database.trigger_store import RevisionRow, RowState, TriggerRow
+from scheduler_worker.database.trigger_store import RevisionRow, TriggerRow
 from scheduler_worker.database.unfired_store import UnfiredFire
 from scheduler_worker.domain.fire import ArmedTrigger, Fire, FireKind
 from scheduler_worker.domain.ledger import Ledger
@@ -50,8 +50,12 @@ class TriggerReader(Protocol):
     async def history(self, since: Mapping[TriggerKey, datetime]) -> Mapping[TriggerKey, Sequence[RevisionRow]]:
         """Return per trigger the revision in force at the given instant and the later ones, oldest first."""
 
-    async def states(self, ids: Collection[int]) -> Mapping[int, RowState]:
-        """Return the newest revision of each row; a row that is gone is absent."""
+
+class TriggerChecker(Protocol):
+    """Who is asked just before calls are made."""
+
+    async def stale(self, known: Mapping[int, int]) -> Collection[int]:
+        """Return those of `known` (revision by trigger id) that have a newer revision or are gone."""
 
 
 class TriggerScheduler:
@@ -68,6 +72,7 @@ class TriggerScheduler:
         *,
         scheduler: RunScheduler,
         reader: TriggerReader,
+        checker: TriggerChecker,
         dispatcher: FireDispatcher,
         progress: ProgressWriter,
         rules: CatchUpRules,
@@ -76,6 +81,7 @@ class TriggerScheduler:
     ) -> None:
         self._scheduler = scheduler
         self._reader = reader
+        self._checker = checker
         self._dispatcher = dispatcher
         self._progress = progress
         self._clock = clock
@@ -127,9 +133,7 @@ class TriggerScheduler:
         revisions = {each.trigger.id: each.trigger.revision for each in armed}
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
-                states = await self._reader.states(revisions.keys())
-                stale = [id_ for id_, known in revisions.items() if id_ not in states or states[id_].revision > known]
-                if stale:
+                if stale := await self._checker.stale(revisions):
                     await self.reload(stale)
         except (DatabaseUnavailableError, TimeoutError) as error:
             self._no_check_until = loop.time() + CHECK_PAUSE_SECONDS

@@ -65,18 +65,6 @@ class RevisionRow:
     deleted_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class RowState:
-    """What a row says just now.
-
-    Attributes:
-        active: whether it asks for fire times: active, not deleted, and of the schedule type.
-    """
-
-    revision: int
-    active: bool
-
-
 ROW_COLUMNS: Final = (
     triggers.c.id,
     triggers.c.project,
@@ -108,9 +96,6 @@ _REVISIONS: Final = sa.text(
         ORDER BY id LIMIT {REVISIONS_PER_PAGE}
     ) AS page
     """  # noqa: S608 - only constants are filled in
-)
-_STATES: Final = sa.text(
-    f"SELECT id, latest_revision, {_IS_SCHEDULED} FROM triggers WHERE id = ANY(:ids)"  # noqa: S608 - only a constant is filled in
 )
 # Of each trigger: the newest revision in force at the given instant, and all later ones.
 _HISTORY: Final = sa.text(
@@ -221,13 +206,6 @@ class TriggerStore:
                 )
             )
         return history
-
-    async def states(self, ids: Collection[int]) -> Mapping[int, RowState]:
-        """Return what the rows say just now; one that is gone is absent. Lean: asked just before every call."""
-        with database_faults("checking triggers"):
-            async with self._engine.connect() as connection:
-                rows = (await connection.execute(_STATES, {"ids": list(ids)})).all()
-        return {id_: RowState(revision, active) for id_, revision, active in rows}
 
     async def _revisions_after(self, after: int) -> Sequence[tuple[int, int]]:
         with database_faults("reading revisions"):

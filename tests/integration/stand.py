@@ -15,6 +15,7 @@ from scheduler_worker.database.engine import create_engine
 from scheduler_worker.database.lease import Lease
 from scheduler_worker.database.notifications import Notifications
 from scheduler_worker.database.settlement_store import SettlementStore
+from scheduler_worker.database.trigger_checks import TriggerChecks
 from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.database.unfired_store import UnfiredStore
 from scheduler_worker.domain.schedule import CronRule, Rule
@@ -157,6 +158,7 @@ class Stand:
         self.metrics = Metrics()
         self.options = OPTIONS
         self.worker_lease = Lease(url)
+        self._checks = TriggerChecks(url)
         self.worker: Worker | None = None
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -173,10 +175,12 @@ class Stand:
         self._client = RunServiceClient(self.service.address)
         await self._client.start()
         self.worker_lease = Lease(self.url)
+        self._checks = TriggerChecks(self.url)
         adapters = Adapters(
             lease=self.worker_lease,
             notifications=Notifications(self.url) if notify else None,
             triggers=TriggerStore(self._worker_engine),
+            checks=self._checks,
             unfired=UnfiredStore(self._worker_engine),
             settlements=SettlementStore(self._worker_engine, touch_triggered_at=True),
             run_service=self._client,
@@ -215,6 +219,7 @@ class Stand:
         self._task = None
         if self._client is not None:
             await self._client.close()
+        self._checks.close()
         if self._worker_engine is not None:
             await self._worker_engine.dispose()
 

@@ -1,4 +1,4 @@
-"""Reading trigger rows: pages, history, states."""
+"""Reading trigger rows: pages and history."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scheduler_worker.database import trigger_store
 from scheduler_worker.database.progress_store import ProgressStore, ProgressUpdate
-from scheduler_worker.database.trigger_store import RowState, TriggerStore
+from scheduler_worker.database.trigger_store import TriggerStore
 from scheduler_worker.domain.trigger import TriggerKey
 
 T0 = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -126,20 +126,6 @@ async def test_pages_of_rows_stay_small_when_specs_are_large(
     ids = [await add_trigger(f"t{number}", spec=b"x" * size) for number, size in enumerate(sizes)]
     pages = [[row.id for row in page] async for page in store.active_rows()]
     assert pages == [ids[:2], ids[2:4], ids[4:]]
-
-
-async def test_states_tell_revision_and_activity(store: TriggerStore, add_trigger: AddTrigger) -> None:
-    active = await add_trigger("active", latest_revision=2)
-    paused = await add_trigger("paused", active=False)
-    deleted = await add_trigger("deleted", deleted_at=T0)
-    other = await add_trigger("other", automation_type="TYPE_NONE")
-    states = await store.states([active, paused, deleted, other, 99])
-    assert states == {
-        active: RowState(2, active=True),
-        paused: RowState(1, active=False),
-        deleted: RowState(1, active=False),
-        other: RowState(1, active=False),
-    }
 
 
 @pytest.mark.parametrize(
