@@ -79,7 +79,7 @@ async def _run(
 def _summary(parts: DemoParts, views: Sequence[TriggerView]) -> Mapping[str, Any]:
     tally = parts.tally
     return {
-        "data": str(parts.folder.path),
+        "data": [str(place) for place in parts.folder.places],
         "started_at": tally.started_at,
         "runs": tally.runs.total(),
         "caught_up": tally.caught_up.total(),
@@ -118,5 +118,6 @@ def _in_words(summary: Mapping[str, Any]) -> Sequence[str]:
         f"  {trigger['trigger']}: {runs_in_words(trigger['runs'])}, {trigger['caught_up']} caught up"
         for trigger in summary["triggers"]
     )
-    lines.append(f"The data is in {summary['data']}: start again to go on from it, or delete it to begin anew.")
+    places = " and ".join(summary["data"])
+    lines.append(f"The data is in {places}: start again to go on from it, or delete it to begin anew.")
     return lines

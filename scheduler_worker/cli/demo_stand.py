@@ -52,6 +52,11 @@ class DemoFolder:
         return reachable_data_dir(self.path / "postgres")
 
     @property
+    def places(self) -> Sequence[Path]:
+        """The folders that hold the data: one, and that of Postgres when it is elsewhere."""
+        return (self.path,) if self.path in self.postgres.parents else (self.path, self.postgres)
+
+    @property
     def journal(self) -> Path:
         """The mock Run Service's memory: it keeps run names unique over restarts."""
         return self.path / "runs.jsonl"

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from scheduler_worker.cli.demo_stand import demo_folder
+from scheduler_worker.cli.demo_stand import DemoFolder, demo_folder
 
 
 def test_a_folder_is_made_and_can_be_used_again(tmp_path: Path) -> None:
@@ -35,3 +35,11 @@ def test_a_folder_that_cannot_be_one_is_bad_input(tmp_path: Path, place: str) ->
 def test_an_error_of_the_demo_itself_is_no_fault_of_the_folder(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="the demo's own"), demo_folder(tmp_path):
         raise OSError("the demo's own")
+
+
+@pytest.mark.parametrize(("postgres", "places"), [("/a/b", ["/a"]), ("/elsewhere", ["/a", "/elsewhere"])])
+def test_postgres_is_named_as_a_place_only_when_it_is_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, postgres: str, places: list[str]
+) -> None:
+    monkeypatch.setattr("scheduler_worker.cli.demo_stand.reachable_data_dir", lambda _: Path(postgres))
+    assert [str(place) for place in DemoFolder(Path("/a")).places] == places
