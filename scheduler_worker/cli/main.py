@@ -19,6 +19,7 @@ PROGRAM: Final = "scheduler-worker"
 
 EXIT_FAILED: Final = 1
 EXIT_BAD_INPUT: Final = 2
+EXIT_INTERRUPTED: Final = 130
 
 
 class Command(NamedTuple):
@@ -64,6 +65,8 @@ def run(arguments: Sequence[str]) -> None:
     except SchedulerWorkerError as error:
         sys.stderr.write(message_of(error))
         sys.exit(EXIT_BAD_INPUT if isinstance(error, ValueError) else EXIT_FAILED)
+    except KeyboardInterrupt:  # while the command's module was still being read; later the command sees to it
+        sys.exit(EXIT_INTERRUPTED)
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
