@@ -207,6 +207,7 @@ class ProgressWriter:
         return ProgressUpdate(
             trigger_id=armed.trigger.id,
             confirmed_through=armed.ledger.confirmed_through,
+            revision=armed.trigger.revision,
             last_fire_time=last[0] if last else None,
             last_run_name=last[1] if last else None,
             last_outcome=last[2] if last else None,

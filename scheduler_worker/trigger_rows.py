@@ -69,6 +69,15 @@ def needs_history(row: TriggerRow, since: datetime) -> bool:
     return row.revision > FIRST_REVISION and in_force_from(row) > since
 
 
+def first_unnoticed(trigger: Trigger, history: Sequence[RevisionRow], before: Trigger) -> datetime:
+    """Return when the first revision after `before` came into force: `trigger` itself, or one of `history` in between.
+
+    One in between that was written by hand without moving its times does not count.
+    """
+    between = [in_force_from(row) for row in history if before.revision < row.revision < trigger.revision]
+    return min([trigger.in_force_from, *(time for time in between if time > before.in_force_from)])
+
+
 def life_of(
     trigger: Trigger, row: TriggerRow, history: Sequence[RevisionRow], before: Trigger | None, since: datetime
 ) -> tuple[Span, ...]:

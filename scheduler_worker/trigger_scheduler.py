@@ -26,7 +26,7 @@ from scheduler_worker.progress_writer import ProgressWriter
 from scheduler_worker.scheduling.scheduler import RunScheduler
 from scheduler_worker.scheduling.triggers import LIVE_WINDOW, trigger_for
 from scheduler_worker.telemetry.metrics import Metrics
-from scheduler_worker.trigger_rows import baseline, decode, is_scheduled, life_of, needs_history
+from scheduler_worker.trigger_rows import baseline, decode, first_unnoticed, is_scheduled, life_of, needs_history
 
 CHECK_PAUSE_SECONDS = 1.0
 """After a check just before calls that failed, calls go ahead on the last known state for this long before the database
@@ -114,7 +114,7 @@ class TriggerScheduler:
             DatabaseUnavailableError: a row's history could not be read; nothing of `rows` was taken in.
         """
         async with self._updating:
-            since = {row.id: self._settled_through(row, seen_since) for row in rows}
+            since = {row.id: self._look_back_to(row, seen_since) for row in rows}
             history = await self._history_of(rows, since)
             for count, row in enumerate(rows, start=1):
                 if row.revision > self._newest_revision(row.id):
@@ -158,10 +158,12 @@ class TriggerScheduler:
         account = self._accounts.get(trigger_id)
         return self.known.get(trigger_id, 0) if account is None else account.trigger.revision
 
-    def _settled_through(self, row: TriggerRow, seen_since: datetime | None) -> datetime:
+    def _look_back_to(self, row: TriggerRow, seen_since: datetime | None) -> datetime:
+        """Return the instant from which on the trigger's revisions matter."""
         account = self._accounts.get(row.id)
         if account is not None:
-            return account.ledger.confirmed_through
+            # An edit that was not noticed may be older than what the old schedule has fired since.
+            return min(account.ledger.confirmed_through, account.trigger.in_force_from)
         if row.confirmed_through is None and seen_since is not None:
             return min(seen_since, baseline(row))
         return baseline(row)
@@ -178,6 +180,10 @@ class TriggerScheduler:
             trigger = trigger.counting_from(self._clock())
         if fault is not None:
             trigger = trigger.without_schedule()
+        has_moved = False
+        if account is not None:
+            has_moved = account.ledger.reopen(first_unnoticed(trigger, history, account.trigger))
+            since = account.ledger.confirmed_through
         spans = life_of(trigger, row, history, account.trigger if account else None, since)
         if is_scheduled(row):
             self.known[row.id] = row.revision
@@ -189,7 +195,7 @@ class TriggerScheduler:
         else:
             account.trigger, account.ledger.spans = trigger, spans
         self._accounts[row.id] = account
-        has_moved = account.ledger.close_up_to(min(trigger.in_force_from, self._clock()))
+        has_moved |= account.ledger.close_up_to(min(trigger.in_force_from, self._clock()))
         if has_moved or row.confirmed_through is None:
             # Without a mark of our own a restart would have to guess from `triggered_at`, which any run moves.
             self._progress.moved(account)

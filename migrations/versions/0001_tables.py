@@ -119,6 +119,7 @@ def make_progress() -> None:
         "scheduler_progress",
         sa.Column("trigger_id", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("confirmed_through", INSTANT, nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
         sa.Column("last_fire_time", INSTANT),
         sa.Column("last_run_name", sa.Text),
         sa.Column("last_outcome", sa.Text),

@@ -1,7 +1,7 @@
 """Stores how far each trigger is settled, and what became of its last fire.
 
-Decides that progress only ever moves forward, whatever order writes arrive in. Must never be asked per fire: one
-statement takes thousands of triggers.
+Decides that progress only ever moves forward, whatever order writes arrive in; only the knowledge of a newer revision
+takes it back, to where that revision begins. Must never be asked per fire: one statement takes thousands of triggers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,6 +22,7 @@ class ProgressUpdate:
 
     Attributes:
         confirmed_through: every owed fire time up to here is settled.
+        revision: the newest revision that this takes into account.
         last_fire_time: the latest fire time that got its run since the last update; None when none did, and then the
             stored last run stays.
         last_outcome: the name of a `domain.outcomes.Outcome`.
@@ -30,6 +31,7 @@ class ProgressUpdate:
 
     trigger_id: int
     confirmed_through: datetime
+    revision: int
     last_fire_time: datetime | None = None
     last_run_name: str | None = None
     last_outcome: str | None = None
@@ -42,6 +44,7 @@ class ProgressRow:
 
     trigger_id: int
     confirmed_through: datetime
+    revision: int
     last_fire_time: datetime | None
     last_run_name: str | None
     last_outcome: str | None
@@ -53,14 +56,22 @@ class ProgressRow:
 _UPSERT: Final = sa.text(
     """
     INSERT INTO scheduler_progress AS stored (
-        trigger_id, confirmed_through, last_fire_time, last_run_name, last_outcome, last_lateness_ms, updated_at
+        trigger_id, confirmed_through, revision, last_fire_time, last_run_name, last_outcome, last_lateness_ms,
+        updated_at
     )
     SELECT *, clock_timestamp() FROM unnest(
-        CAST(:ids AS bigint[]), CAST(:confirmed AS timestamptz[]), CAST(:fire_times AS timestamptz[]),
-        CAST(:run_names AS text[]), CAST(:outcomes AS text[]), CAST(:latenesses AS double precision[])
+        CAST(:ids AS bigint[]), CAST(:confirmed AS timestamptz[]), CAST(:revisions AS bigint[]),
+        CAST(:fire_times AS timestamptz[]), CAST(:run_names AS text[]), CAST(:outcomes AS text[]),
+        CAST(:latenesses AS double precision[])
     )
     ON CONFLICT (trigger_id) DO UPDATE SET
-        confirmed_through = greatest(stored.confirmed_through, excluded.confirmed_through),
+        confirmed_through = CASE
+            WHEN excluded.revision > stored.revision THEN excluded.confirmed_through
+            WHEN excluded.revision = stored.revision
+                THEN greatest(stored.confirmed_through, excluded.confirmed_through)
+            ELSE stored.confirmed_through
+        END,
+        revision = greatest(stored.revision, excluded.revision),
         (last_fire_time, last_run_name, last_outcome, last_lateness_ms) = (
             SELECT
                 CASE WHEN newer THEN excluded.last_fire_time ELSE stored.last_fire_time END,
@@ -108,7 +119,10 @@ class ProgressStore:
 async def write_progress(
     connection: AsyncConnection, updates: Sequence[ProgressUpdate], *, touch_triggered_at: bool
 ) -> None:
-    """Write `updates` within the connection's transaction. `confirmed_through` never moves back.
+    """Write `updates` within the connection's transaction. `confirmed_through` never moves back within a revision.
+
+    A newer revision's mark replaces an older one's, and an older one's is passed over: whoever made it did not know
+    that other times are owed by then.
 
     With `touch_triggered_at`, ``triggers.triggered_at`` moves forward to the last fire time as well, so that Flyte's
     own scheduler can take over without firing again.
@@ -128,6 +142,7 @@ def _columns(updates: Sequence[ProgressUpdate]) -> dict[str, list[Any]]:
     return {
         "ids": [update.trigger_id for update in updates],
         "confirmed": [update.confirmed_through for update in updates],
+        "revisions": [update.revision for update in updates],
         "fire_times": [update.last_fire_time for update in updates],
         "run_names": [update.last_run_name for update in updates],
         "outcomes": [update.last_outcome for update in updates],
@@ -140,6 +155,10 @@ def _merged(updates: Iterable[ProgressUpdate]) -> dict[int, ProgressUpdate]:
     merged: dict[int, ProgressUpdate] = {}
     for update in updates:
         other = merged.get(update.trigger_id)
-        if other is None or update.confirmed_through >= other.confirmed_through:
+        if other is None or _reach(update) >= _reach(other):
             merged[update.trigger_id] = update
     return merged
+
+
+def _reach(update: ProgressUpdate) -> tuple[int, datetime]:
+    return update.revision, update.confirmed_through

@@ -68,6 +68,8 @@ scheduler_progress = sa.Table(
     # No foreign key: the worker's writes must neither lock Flyte's rows nor fail because Flyte removed one.
     sa.Column("trigger_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("confirmed_through", _INSTANT, nullable=False),
+    # Of the trigger: what the mark was made by. Times of a newer revision are not covered by it.
+    sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("last_fire_time", _INSTANT),
     sa.Column("last_run_name", sa.Text),
     sa.Column("last_outcome", sa.Text),

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from scheduler_worker.database.faults import database_faults
-from scheduler_worker.database.tables import scheduler_progress, triggers
+from scheduler_worker.database.tables import scheduler_progress, trigger_revisions, triggers
 from scheduler_worker.domain.trigger import TriggerKey
 
 _Item = TypeVar("_Item")
@@ -35,7 +35,8 @@ class TriggerRow:
         revision: ``latest_revision``.
         automation_spec: a serialized ``TriggerAutomationSpec``, or None.
         spec: a serialized ``TriggerSpec``.
-        confirmed_through: every owed fire time up to here is settled; None while the worker has written nothing.
+        confirmed_through: every owed fire time up to here is settled; None while the worker has written nothing. Never
+            later than a revision that the writer of the mark did not know.
     """
 
     id: int
@@ -65,6 +66,33 @@ class RevisionRow:
     deleted_at: datetime | None
 
 
+def _changed_at(table: sa.FromClause) -> sa.ColumnElement[datetime]:
+    """Return when a row or snapshot was written: the latest of its times."""
+    return sa.func.greatest(table.c.deployed_at, table.c.updated_at, table.c.deleted_at)
+
+
+# A worker that had not noticed an edit (the database was away, the process slept) went on by the old schedule, and its
+# mark may have gone over times of the new one. Only snapshots tell: a row written by hand may not have moved its times.
+_KNOWN, _NEWER = trigger_revisions.alias("known"), trigger_revisions.alias("newer")
+_FIRST_UNNOTICED: Final = (
+    sa.select(sa.func.min(_changed_at(_NEWER)))
+    .where(
+        *(_KNOWN.c[part] == triggers.c[part] for part in TriggerKey._fields),
+        *(_NEWER.c[part] == triggers.c[part] for part in TriggerKey._fields),
+        _KNOWN.c.revision == scheduler_progress.c.revision,
+        _NEWER.c.revision > _KNOWN.c.revision,
+        _changed_at(_NEWER) > _changed_at(_KNOWN),
+    )
+    .scalar_subquery()
+)
+_CONFIRMED_THROUGH: Final = sa.case(
+    (
+        scheduler_progress.c.revision < triggers.c.latest_revision,
+        sa.func.least(scheduler_progress.c.confirmed_through, _FIRST_UNNOTICED),
+    ),
+    else_=scheduler_progress.c.confirmed_through,
+)
+
 ROW_COLUMNS: Final = (
     triggers.c.id,
     triggers.c.project,
@@ -80,7 +108,7 @@ ROW_COLUMNS: Final = (
     triggers.c.updated_at,
     triggers.c.deleted_at,
     triggers.c.triggered_at,
-    scheduler_progress.c.confirmed_through,
+    _CONFIRMED_THROUGH.label("confirmed_through"),
 )
 WITH_PROGRESS: Final = triggers.outerjoin(scheduler_progress, scheduler_progress.c.trigger_id == triggers.c.id)
 
@@ -164,10 +192,7 @@ class TriggerStore:
         They changed after what is confirmed of them or, with nothing confirmed, after `since`; when that is None, those
         with nothing confirmed are left out.
         """
-        changed_at = sa.func.greatest(triggers.c.deployed_at, triggers.c.updated_at, triggers.c.deleted_at)
-        settled_through = sa.func.coalesce(
-            scheduler_progress.c.confirmed_through, sa.bindparam("since", since, sa.DateTime(timezone=True))
-        )
+        settled_through = sa.func.coalesce(_CONFIRMED_THROUGH, sa.bindparam("since", since, sa.DateTime(timezone=True)))
         may_have_been_scheduled = sa.or_(
             triggers.c.automation_type == "TYPE_SCHEDULE",
             triggers.c.latest_revision > 1,
@@ -175,7 +200,7 @@ class TriggerStore:
         return await self._rows(
             _ROWS.where(
                 sa.text(f"NOT ({_IS_SCHEDULED})"),
-                changed_at > settled_through,
+                _changed_at(triggers) > settled_through,
                 may_have_been_scheduled,
             )
         )

@@ -15,7 +15,7 @@ class Ledger:
 
     Attributes:
         spans: the stretches of its life that can still hold open fire times, oldest first.
-        confirmed_through: every owed fire time up to here is settled. Never moves back.
+        confirmed_through: every owed fire time up to here is settled. Moves back only by `reopen`.
     """
 
     __slots__ = ("_handed_out", "_settled_ahead", "confirmed_through", "spans")
@@ -88,6 +88,19 @@ class Ledger:
             return False
         self.confirmed_through = instant
         self._settled_ahead = {time for time in self._settled_ahead or () if time > instant} or None
+        return True
+
+    def reopen(self, instant: datetime) -> bool:
+        """Take `confirmed_through` back to `instant`, and say whether it was later.
+
+        From there on another schedule was in force than was thought. What the old one's times are is settled, whether
+        or not the new one has them too. To be called before `spans` changes.
+        """
+        if instant >= self.confirmed_through:
+            return False
+        settled = {time for time, _ in fire_times(self.spans, after=instant, through=self.confirmed_through)}
+        self._settled_ahead = (settled | (self._settled_ahead or set())) or None
+        self.confirmed_through = instant
         return True
 
     @property

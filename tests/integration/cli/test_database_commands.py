@@ -162,7 +162,12 @@ def test_list_and_show_tell_state_schedule_and_times(deployed: str, type_in: Typ
     limited = type_in("triggers", "list", "--json", "--limit", "1")
     assert (len(limited.json), "more than these 1" in limited.err) == (1, True)
     update = ProgressUpdate(
-        trigger_id=nightly["id"], confirmed_through=T0, last_fire_time=T0, last_run_name="r1", last_outcome="created"
+        trigger_id=nightly["id"],
+        confirmed_through=T0,
+        revision=1,
+        last_fire_time=T0,
+        last_run_name="r1",
+        last_outcome="created",
     )
     in_engine(deployed, lambda engine: ProgressStore(engine).write([update], touch_triggered_at=False))
     shown = type_in("triggers", "show", NIGHTLY, "--json").json

@@ -72,7 +72,7 @@ async def test_what_does_not_is_not(engine: AsyncEngine, add_trigger: AddTrigger
     assert await get(changes) == frozenset({id_})
     await execute(engine, "UPDATE triggers SET triggered_at = now(), updated_by = 'somebody'")
     now = await TriggerStore(engine).clock()
-    update = ProgressUpdate(trigger_id=id_, confirmed_through=now, last_fire_time=now)
+    update = ProgressUpdate(trigger_id=id_, confirmed_through=now, revision=1, last_fire_time=now)
     await ProgressStore(engine).write([update], touch_triggered_at=True)
     second = await add_trigger("second")
     assert await get(changes) == frozenset({second})

@@ -32,7 +32,7 @@ def unfired(engine: AsyncEngine) -> UnfiredStore:
 
 
 def update(trigger_id: int, minutes: int, fired_minutes: int | None = None) -> ProgressUpdate:
-    plain = ProgressUpdate(trigger_id=trigger_id, confirmed_through=T0 + minutes * MINUTE)
+    plain = ProgressUpdate(trigger_id=trigger_id, confirmed_through=T0 + minutes * MINUTE, revision=1)
     if fired_minutes is None:
         return plain
     return replace(
@@ -67,6 +67,16 @@ async def test_progress_moves_forward_only(progress: ProgressStore) -> None:
     assert (stored[1].last_fire_time, stored[1].last_run_name) == (T0 + 10 * MINUTE, "r10")
     assert stored[2].confirmed_through == T0 + 7 * MINUTE
     assert (stored[2].last_run_name, stored[2].last_outcome, stored[2].last_lateness_ms) == ("r7", "created", 1.5)
+
+
+async def test_only_a_newer_revision_takes_progress_back(progress: ProgressStore) -> None:
+    await progress.write([update(1, 10)], touch_triggered_at=False)
+    await progress.write([replace(update(1, 4), revision=2)], touch_triggered_at=False)
+    stored = (await progress.for_ids([1]))[1]
+    assert (stored.confirmed_through, stored.revision) == (T0 + 4 * MINUTE, 2)
+    await progress.write([update(1, 20)], touch_triggered_at=False)
+    stored = (await progress.for_ids([1]))[1]
+    assert (stored.confirmed_through, stored.revision) == (T0 + 4 * MINUTE, 2), "made without knowing the edit"
 
 
 async def test_progress_without_a_run_keeps_the_last_run(progress: ProgressStore) -> None:

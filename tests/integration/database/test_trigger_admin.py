@@ -155,6 +155,7 @@ async def test_the_catalog_shows_row_and_progress(
     update = ProgressUpdate(
         trigger_id=id_,
         confirmed_through=now,
+        revision=1,
         last_fire_time=now,
         last_run_name="r1",
         last_outcome="created",

@@ -25,7 +25,7 @@ def store(engine: AsyncEngine) -> TriggerStore:
 @pytest.fixture
 def confirm(engine: AsyncEngine) -> Callable[[int, datetime], Awaitable[None]]:
     async def confirm(trigger_id: int, through: datetime) -> None:
-        update = ProgressUpdate(trigger_id=trigger_id, confirmed_through=through)
+        update = ProgressUpdate(trigger_id=trigger_id, confirmed_through=through, revision=1)
         await ProgressStore(engine).write([update], touch_triggered_at=False)
 
     return confirm
@@ -106,6 +106,36 @@ async def test_a_row_is_read_whole(
     assert (row.active, row.automation_type, row.deleted_at) == (True, "TYPE_SCHEDULE", None)
     assert row.confirmed_through == T0 + 3 * MINUTE
     assert row.confirmed_through.tzinfo is not None
+
+
+async def test_a_mark_counts_up_to_the_first_edit_that_its_writer_did_not_know(
+    store: TriggerStore,
+    engine: AsyncEngine,
+    add_trigger: AddTrigger,
+    confirm: Callable[[int, datetime], Awaitable[None]],
+) -> None:
+    id_ = await add_trigger("nightly", latest_revision=3, deployed_at=T0 + 8 * MINUTE)
+    await add_revision(engine, 1, T0)
+    await add_revision(engine, 2, T0 + 4 * MINUTE)
+    await add_revision(engine, 3, T0 + 8 * MINUTE)
+    await confirm(id_, T0 + 3 * MINUTE)
+    assert [row.confirmed_through for row in await store.rows_by_id([id_])] == [T0 + 3 * MINUTE]
+    await confirm(id_, T0 + 10 * MINUTE)
+    assert [row.confirmed_through for row in await store.rows_by_id([id_])] == [T0 + 4 * MINUTE]
+    assert [[row.confirmed_through for row in page] async for page in store.active_rows()] == [[T0 + 4 * MINUTE]]
+
+
+async def test_an_edit_that_moved_no_time_leaves_the_mark_where_it_is(
+    store: TriggerStore,
+    engine: AsyncEngine,
+    add_trigger: AddTrigger,
+    confirm: Callable[[int, datetime], Awaitable[None]],
+) -> None:
+    id_ = await add_trigger("nightly", latest_revision=2)
+    await add_revision(engine, 1, T0)
+    await add_revision(engine, 2, T0)
+    await confirm(id_, T0 + 10 * MINUTE)
+    assert [row.confirmed_through for row in await store.rows_by_id([id_])] == [T0 + 10 * MINUTE]
 
 
 async def test_rows_come_by_key_and_by_id_in_any_state(store: TriggerStore, add_trigger: AddTrigger) -> None:

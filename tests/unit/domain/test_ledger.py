@@ -1,5 +1,6 @@
 """The account of one trigger: what is settled stays settled, what is open stays owed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -76,6 +77,22 @@ def test_an_account_closes_only_when_nothing_before_the_instant_is_open() -> Non
     account.settle(minute(2))
     assert account.close_up_to(minute(2) + timedelta(seconds=30))
     assert account.confirmed_through == minute(2) + timedelta(seconds=30)
+
+
+def test_reopening_keeps_what_the_old_schedule_fired_and_owes_what_the_new_one_adds() -> None:
+    every_other = Span(schedule_of(CronRule("@every 2m"), activated_at=START), START, THE_END)
+    account = Ledger((every_other,), confirmed_through=START)
+    account.settle(minute(2))
+    account.settle(minute(4))
+    account.settle(minute(8))
+    assert not account.reopen(minute(5))
+    assert account.reopen(minute(3))
+    account.spans = (replace(every_other, until=minute(3)), Span(MINUTELY, minute(3), THE_END))
+    assert account.confirmed_through == minute(3)
+    assert open_times(account, minute(8)) == [minute(5), minute(6), minute(7)]
+    for number in (5, 6, 7):
+        account.settle(minute(number))
+    assert account.confirmed_through == minute(8)
 
 
 def test_a_time_of_no_span_is_nobodys() -> None:
