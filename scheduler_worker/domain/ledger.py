@@ -23,8 +23,9 @@ class Ledger:
     def __init__(self, spans: tuple[Span, ...], *, confirmed_through: datetime) -> None:
         self.spans = spans
         self.confirmed_through = confirmed_through
-        # None instead of an empty set: most triggers of a hundred thousand have nothing in motion.
-        self._handed_out: set[datetime] | None = None
+        # No set for none or one: most triggers of a hundred thousand have no more in motion, and a set is large, and
+        # one more object for the cycle collector to look at while the event loop waits.
+        self._handed_out: tuple[datetime, ...] | set[datetime] = ()
         self._settled_ahead: set[datetime] | None = None
 
     def owed(self, now: datetime) -> Iterator[tuple[datetime, Span]]:
@@ -41,7 +42,7 @@ class Ledger:
         """Say whether `time` is settled or handed out, so that handing it out (again) would double it."""
         return (
             time <= self.confirmed_through
-            or (self._handed_out is not None and time in self._handed_out)
+            or time in self._handed_out
             or (self._settled_ahead is not None and time in self._settled_ahead)
         )
 
@@ -54,15 +55,19 @@ class Ledger:
 
     def hand_out(self, time: datetime) -> None:
         """Note that `time` is on its way to the Run Service."""
-        if self._handed_out is None:
-            self._handed_out = set()
-        self._handed_out.add(time)
+        if not self._handed_out:
+            self._handed_out = (time,)
+        elif isinstance(self._handed_out, set):
+            self._handed_out.add(time)
+        else:
+            self._handed_out = {*self._handed_out, time}
 
     def release(self, time: datetime) -> None:
         """Take back a handed-out time that was not settled: it is owed again."""
-        if self._handed_out is not None:
+        if isinstance(self._handed_out, set):
             self._handed_out.discard(time)
-            self._handed_out = self._handed_out or None
+        if not self._handed_out or self._handed_out == (time,):
+            self._handed_out = ()
 
     def settle(self, time: datetime) -> bool:
         """Note that `time` is settled, and say whether `confirmed_through` moved.
@@ -106,7 +111,7 @@ class Ledger:
     @property
     def open_fires(self) -> int:
         """Number of fire times that are handed out and not settled yet."""
-        return 0 if self._handed_out is None else len(self._handed_out)
+        return len(self._handed_out)
 
     @property
     def is_over(self) -> bool:
