@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from tests.chaos.history import Call, Disturbance, History, Key, Revision, Unfired
+from tests.chaos.history import Call, Disturbance, History, Key, Mark, Revision, Unfired
 from tests.chaos.oracle import Owed, owed_times, run_name, would_fire
 
 NOTICED_WITHIN = timedelta(seconds=2)
@@ -174,7 +174,8 @@ class _Check:
     def _wrong_marks(self, _: Counter[str]) -> Iterator[Mismatch]:
         before: dict[Key, datetime] = {}
         for sample in self.history.samples:
-            for key, mark in sample.marks.items():
+            for key, stored in sample.marks.items():
+                mark = self._counts_up_to(key, stored)
                 floor = before.get(key, mark)
                 if mark < floor:
                     yield Mismatch(kind="mark went back", words=f"from {floor} to {mark} before {sample.at}", key=key)
@@ -187,11 +188,17 @@ class _Check:
 
     def marks_behind(self) -> Iterator[Mismatch]:
         """Yield the last marks that do not cover what is settled."""
-        for key, mark in self.history.last_marks.items():
+        for key, stored in self.history.last_marks.items():
+            mark = self._counts_up_to(key, stored)
             behind = [time for time in self.owed.get(key, {}) if mark < time <= self.history.horizon]
             if behind:
                 words = f"confirmed_through is {mark} at the end, though all later times are settled"
                 yield Mismatch(kind="mark stands still", words=words, key=key, time=min(behind))
+
+    def _counts_up_to(self, key: Key, mark: Mark) -> datetime:
+        """Return the mark, or the first revision that whoever made it did not know, if that is earlier."""
+        unknown = [each.in_force_from for each in self.history.revisions[key] if each.number > mark.revision]
+        return min([mark.through, *unknown])
 
     def _newly_marked(self, key: Key, after: datetime | None, through: datetime) -> Iterator[datetime]:
         for time in self.owed.get(key, {}):

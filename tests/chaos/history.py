@@ -81,12 +81,19 @@ class Disturbance:
     end: datetime
 
 
+class Mark(NamedTuple):
+    """How far a trigger is settled, as far as the revisions up to `revision` go."""
+
+    through: datetime
+    revision: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What ``confirmed_through`` was when somebody looked."""
+    """What ``scheduler_progress`` said when somebody looked."""
 
     at: datetime
-    marks: dict[Key, datetime]
+    marks: dict[Key, Mark]
 
 
 @dataclass(kw_only=True)
@@ -96,7 +103,7 @@ class History:
     Attributes:
         horizon: owed times later than this need not be settled.
         writes: of revisions written during the run, by trigger and revision.
-        last_marks: ``confirmed_through`` after the workers had stopped in good order.
+        last_marks: what ``scheduler_progress`` says after the workers had stopped in good order.
     """
 
     horizon: datetime
@@ -106,7 +113,7 @@ class History:
     writes: dict[tuple[Key, int], Write] = field(default_factory=dict)
     disturbances: list[Disturbance] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
-    last_marks: dict[Key, datetime] = field(default_factory=dict)
+    last_marks: dict[Key, Mark] = field(default_factory=dict)
 
 
 def read_journal(path: Path) -> list[Call]:
@@ -163,10 +170,10 @@ async def read_unfired(connection: asyncpg.Connection) -> list[Unfired]:
 async def read_marks(connection: asyncpg.Connection) -> Sample:
     """Return how far every trigger is settled. The time is taken after the read: what is marked was settled by then."""
     rows: Iterable[asyncpg.Record] = await connection.fetch(
-        "SELECT t.project, t.domain, t.task_name, t.name, p.confirmed_through"
+        "SELECT t.project, t.domain, t.task_name, t.name, p.confirmed_through, p.revision"
         " FROM scheduler_progress AS p JOIN triggers AS t ON t.id = p.trigger_id"
     )
-    marks = {_key(row): row["confirmed_through"] for row in rows}
+    marks = {_key(row): Mark(row["confirmed_through"], row["revision"]) for row in rows}
     return Sample(at=datetime.now(UTC), marks=marks)
 
 

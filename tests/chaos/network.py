@@ -43,9 +43,8 @@ class Network:
     ) -> None:
         if self._server is not None:
             self._server.close()
+        self.let_through()
         self.reset()
-        for task in self._tasks:
-            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def hold_up(self) -> None:

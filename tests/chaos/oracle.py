@@ -119,7 +119,7 @@ def _cron(expression: str, zone_name: str, activated_at: datetime) -> Fires | No
     if expression.startswith("@every "):
         interval = expression.removeprefix("@every ").removesuffix("s")
         return _grid(int(activated_at.timestamp()), int(interval), with_anchor=False)
-    minute, *others = expression.split()
+    minute, *others = expression.split() or [""]
     if others != ["*"] * 4 or not (minute == "*" or minute.startswith("*/") or minute.isdigit()):
         return None  # the plan's bad expressions; every good one is of the forms above
     zone = ZoneInfo(zone_name or "UTC")

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from tests.chaos.checker import Mismatch
 from tests.chaos.drive import Outcome
 from tests.chaos.history import History, Key
+from tests.chaos.scenarios import Finding
 
 AROUND = timedelta(seconds=10)
 SHOWN_IN_FULL = 3
@@ -34,6 +35,14 @@ def explain_mismatches(outcome: Outcome) -> str:
     if len(mismatches) > SHOWN_IN_FULL + 20:
         texts.append(f"... and {len(mismatches) - SHOWN_IN_FULL - 20} more")
     return "\n".join(texts)
+
+
+def finding(found: Finding) -> str:
+    """Return the figures of a scenario, and what was wrong."""
+    lines = [f"  {name:45} {figure:9}" for name, figure in found.figures.items()]
+    lines += [f"  {each.kind}: {_place(each)} {each.words}" for each in found.mismatches[:20]]
+    lines.append(f"  mismatches: {len(found.mismatches)}")
+    return "\n".join(lines)
 
 
 def _explain(mismatch: Mismatch, history: History) -> Iterator[str]:
@@ -68,7 +77,8 @@ def _around(key: Key, time: datetime, history: History) -> Iterator[str]:
     yield "  marks:"
     for sample in history.samples:
         if key in sample.marks and abs(sample.at - time) <= AROUND:
-            yield f"    at {sample.at.isoformat()} confirmed through {sample.marks[key].isoformat()}"
+            mark = sample.marks[key]
+            yield f"    at {sample.at.isoformat()} through {mark.through.isoformat()}, revision {mark.revision}"
     yield "  faults:"
     for fault in history.disturbances:
         if fault.start - AROUND <= time <= fault.end + AROUND:

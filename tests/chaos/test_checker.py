@@ -9,7 +9,7 @@ import pytest
 from scheduler_worker.domain.schedule import CronRule, RateRule, Rule
 from scheduler_worker.run_service.codec import encode_automation
 from tests.chaos.checker import check, unsettled
-from tests.chaos.history import Call, Disturbance, History, Key, Revision, Sample, Unfired, Write
+from tests.chaos.history import Call, Disturbance, History, Key, Mark, Revision, Sample, Unfired, Write
 from tests.chaos.oracle import owed_times, run_name
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -70,8 +70,8 @@ def sound() -> History:
         ],
         unfired=[unfired(10, "paused")],
         writes={(KEY, 2): Write(asked_at=at(10.4), done_at=at(10.6), had_progress=True)},
-        samples=[Sample(at=at(5), marks={KEY: at(4)}), Sample(at=at(9), marks={KEY: at(8)})],
-        last_marks={KEY: at(30)},
+        samples=[Sample(at=at(5), marks={KEY: Mark(at(4), 1)}), Sample(at=at(9), marks={KEY: Mark(at(8), 1)})],
+        last_marks={KEY: Mark(at(30), 3)},
     )
 
 
@@ -115,12 +115,16 @@ Damage = Callable[[History], object]
             lambda h: h.unfired.append(unfired(6, "permanent_error")), "wrong record", id="never refused for good"
         ),
         pytest.param(
-            lambda h: h.samples.append(Sample(at=at(9.5), marks={KEY: at(6)})), "mark went back", id="mark backwards"
+            lambda h: h.samples.append(Sample(at=at(9.5), marks={KEY: Mark(at(6), 1)})),
+            "mark went back",
+            id="mark backwards",
         ),
         pytest.param(
-            lambda h: h.samples.insert(0, Sample(at=at(3), marks={KEY: at(4)})), "mark ran ahead", id="mark too early"
+            lambda h: h.samples.insert(0, Sample(at=at(3), marks={KEY: Mark(at(4), 1)})),
+            "mark ran ahead",
+            id="mark too early",
         ),
-        pytest.param(lambda h: h.last_marks.update({KEY: at(25)}), "mark stands still", id="mark left behind"),
+        pytest.param(lambda h: h.last_marks.update({KEY: Mark(at(25), 3)}), "mark stands still", id="mark left behind"),
     ],
 )
 def test_damage_is_found(damage: Damage, kind: str) -> None:
@@ -160,12 +164,20 @@ def test_a_pause_before_the_first_progress_may_leave_no_record() -> None:
     assert check(history).counts["allowed: switched off before it was known"] == 1
 
 
+def test_a_mark_made_without_knowing_a_revision_counts_only_up_to_it() -> None:
+    history = sound()
+    history.samples.append(Sample(at=at(26), marks={KEY: Mark(at(28), 2)}))
+    assert kinds(history) == []
+    history.samples.append(Sample(at=at(27), marks={KEY: Mark(at(30), 3)}))
+    assert kinds(history) == ["mark ran ahead"]
+
+
 def test_unsettled_counts_what_is_still_open() -> None:
     history = sound()
     assert unsettled(history) == 0
     history.calls.remove(call(30))
     history.unfired.clear()
-    history.last_marks[KEY] = at(8)
+    history.last_marks[KEY] = Mark(at(8), 3)
     assert unsettled(history) == 3  # two times, one mark
 
 
@@ -177,6 +189,7 @@ def test_unsettled_counts_what_is_still_open() -> None:
         pytest.param(RateRule(1, "minute", at(-53)), [7], id="rate from a start time"),
         pytest.param(RateRule(1, "minute", at(7)), [7], id="a start time is a fire time"),
         pytest.param(CronRule("0 0 30 2 *"), [], id="bad"),
+        pytest.param(CronRule(""), [], id="empty"),
     ],
 )
 def test_the_oracle_knows_the_forms_of_the_plan(rule: Rule, seconds: list[int]) -> None:

@@ -17,7 +17,8 @@ from tests.chaos.checker import check
 from tests.chaos.deployments import deploy_since, forget_triggers
 from tests.chaos.drive import settle
 from tests.chaos.history import History
-from tests.chaos.stage import Process, Stage
+from tests.chaos.process import Process
+from tests.chaos.stage import Stage
 from tests.chaos.stage import stage as open_stage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(60)]
