@@ -197,7 +197,7 @@ class _Check:
 
     def _counts_up_to(self, key: Key, mark: Mark) -> datetime:
         """Return the mark, or the first revision that whoever made it did not know, if that is earlier."""
-        unknown = [each.in_force_from for each in self.history.revisions[key] if each.number > mark.revision]
+        unknown = [each.in_force_from for each in self.history.revisions.get(key, []) if each.number > mark.revision]
         return min([mark.through, *unknown])
 
     def _newly_marked(self, key: Key, after: datetime | None, through: datetime) -> Iterator[datetime]:
