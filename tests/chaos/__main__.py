@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 
 from tests.chaos.drive import run_plan
@@ -14,6 +15,8 @@ from tests.chaos.stage import Stage, stage
 def main() -> int:
     """Run the command line; return 1 on a mismatch."""
     options = _options()
+    # As Ctrl-C, so that everything that was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     if options.scenario in ("backlog", "outage"):
         return asyncio.run(_scenario(options))
     plan = _plan(options)
