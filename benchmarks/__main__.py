@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(family.name for family in _FAMILIES)
     parser.add_argument("--triggers", type=int, default=100_000, metavar="N", help="size of the fleet (%(default)s)")
     parser.add_argument("--only", metavar="NAME,...", help=f"families to measure: {names}")
-    parser.add_argument("--runs", type=int, default=3, metavar="R", help="runs of each family (%(default)s)")
+    parser.add_argument("--runs", type=int, default=1, metavar="R", help="runs of each family (%(default)s)")
     parser.add_argument("--json", type=Path, default=_RESULTS, metavar="FILE", help="where results go (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="shorter stretches, for a look while working")
     parser.add_argument("--million", action="store_true", help="start a worker on 1,000,000 triggers as well")

@@ -239,12 +239,14 @@ class TriggerStore:
         return list(zip(ids or (), numbers or (), strict=True))
 
     async def _active_rows_after(self, after: int) -> Sequence[TriggerRow]:
-        return await self._rows(_page_of_active_rows(after))
+        return await self._rows(_ACTIVE_PAGE, {"after": after, "rows": ROWS_PER_PAGE, "bytes": BYTES_PER_PAGE})
 
-    async def _rows(self, statement: sa.Select[Any]) -> Sequence[TriggerRow]:
+    async def _rows(
+        self, statement: sa.Select[Any], parameters: Mapping[str, int] | None = None
+    ) -> Sequence[TriggerRow]:
         with database_faults("reading triggers"):
             async with self._engine.connect() as connection:
-                return [trigger_row(row) for row in (await connection.execute(statement)).all()]
+                return [trigger_row(row) for row in (await connection.execute(statement, parameters)).all()]
 
 
 async def _pages(
@@ -265,19 +267,26 @@ _BIGINTS: Final = sa.ARRAY(sa.BigInteger)
 _ROWS: Final = sa.select(*ROW_COLUMNS).select_from(WITH_PROGRESS).order_by(triggers.c.id)
 
 
-def _page_of_active_rows(after: int) -> sa.Select[Any]:
-    """Return the statement for the next page: so many rows, or fewer when their specs are large, but at least one."""
+def _page_of_active_rows() -> sa.Select[Any]:
+    """Return the statement of one page: so many rows, or fewer when their specs are large, but at least one."""
     size = sa.func.octet_length(triggers.c.spec)
+    start = sa.bindparam("after", type_=sa.BigInteger)
+    # Said of the progress as well: else Postgres may walk all of it from the beginning, for every page.
+    same = sa.and_(scheduler_progress.c.trigger_id == triggers.c.id, scheduler_progress.c.trigger_id > start)
     page = (
         sa.select(*ROW_COLUMNS, size.label("size"), sa.func.sum(size).over(order_by=triggers.c.id).label("so_far"))
-        .select_from(WITH_PROGRESS)
-        .where(triggers.c.id > sa.bindparam("after", after, sa.BigInteger), sa.text(_IS_SCHEDULED))
+        .select_from(triggers.outerjoin(scheduler_progress, same))
+        .where(triggers.c.id > start, sa.text(_IS_SCHEDULED))
         .order_by(triggers.c.id)
-        .limit(ROWS_PER_PAGE)
+        .limit(sa.bindparam("rows", type_=sa.BigInteger))
         .subquery()
     )
     columns = [page.c[column.name] for column in ROW_COLUMNS]
-    return sa.select(*columns).where(page.c.so_far - page.c.size < BYTES_PER_PAGE).order_by(page.c.id)
+    has_room = page.c.so_far - page.c.size < sa.bindparam("bytes", type_=sa.BigInteger)
+    return sa.select(*columns).where(has_room).order_by(page.c.id)
+
+
+_ACTIVE_PAGE: Final = _page_of_active_rows()
 
 
 def trigger_row(row: Sequence[Any]) -> TriggerRow:

@@ -43,7 +43,7 @@ class RunNameClaims:
 
     def claim(self, key: TriggerKey) -> TriggerKey | None:
         """Claim the run names of `key`, or return the key that has them already. Claiming one's own again is fine."""
-        if not any(":" in part for part in key):
+        if ":" not in "".join(key):
             return None  # no other key runs together to the same identity
         holder = self._claims.setdefault(":".join(key), key)
         return None if holder == key else holder
