@@ -13,6 +13,7 @@ import asyncpg
 from scheduler_worker.database.connection import connect
 from scheduler_worker.database.faults import database_faults
 from scheduler_worker.domain.database_url import DatabaseUrl, parse_database_url
+from scheduler_worker.errors import DatabaseUnavailableError
 
 _STALE: Final = """
     SELECT known.id FROM unnest($1::bigint[], $2::bigint[]) AS known (id, revision)
@@ -42,14 +43,25 @@ class TriggerChecks:
         Raises:
             DatabaseUnavailableError: Postgres did not answer.
         """
-        with database_faults("checking triggers"):
+        if self._connection is not None:
             try:
-                connection = await self._connected()
+                return await self._ask(self._connection, known)
+            except DatabaseUnavailableError:
+                # It may have died long ago, with a server that is back since. A check that is skipped sends what was
+                # paused meanwhile, so a fresh connection has the last word.
+                pass
+        with database_faults("checking triggers"):
+            self._connection = await connect(self._url, server_settings={"application_name": "scheduler-worker checks"})
+        return await self._ask(self._connection, known)
+
+    async def _ask(self, connection: asyncpg.Connection, known: Mapping[int, int]) -> list[int]:
+        try:
+            with database_faults("checking triggers"):
                 rows = await connection.fetch(_STALE, list(known.keys()), list(known.values()))
-            except BaseException:
-                # Also after a cancellation: a line that answers late, or never, is not worth waiting for.
-                self.close()
-                raise
+        except BaseException:
+            # Also after a cancellation: a line that answers late, or never, is not worth waiting for.
+            self.close()
+            raise
         return [row[0] for row in rows]
 
     def close(self) -> None:
@@ -57,8 +69,3 @@ class TriggerChecks:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
-
-    async def _connected(self) -> asyncpg.Connection:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await connect(self._url, server_settings={"application_name": "scheduler-worker checks"})
-        return self._connection
