@@ -9,13 +9,13 @@ from tests.chaos.plan import make_plan
 from tests.chaos.report import explain_mismatches, summary
 from tests.chaos.stage import stage
 
-SECONDS = 18.0
+SECONDS = 14.0
 TRIGGERS = 60
 
 
 @pytest.mark.timeout(150)
 async def test_every_owed_fire_becomes_exactly_one_run_whatever_breaks() -> None:
-    plan = make_plan(7, seconds=SECONDS, triggers=TRIGGERS, pace=2.5)
+    plan = make_plan(34, seconds=SECONDS, triggers=TRIGGERS, pace=3)
     keep: list[bool] = []
     async with stage(workers=2, keep=keep) as opened:
         outcome = await run_plan(opened, plan, say=_say)
