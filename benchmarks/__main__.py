@@ -28,19 +28,27 @@ _RESULTS = Path(__file__).parent / "results.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, write the results; return 0, also when bars are missed: the table says so."""
+    """Measure, print the table, write the results.
+
+    Returns 0, also when bars are missed: the table says so. Returns 1 when a family could not be measured.
+    """
     options = _parser().parse_args(arguments)
     families = _chosen(options.only)
     console = Console(width=_TABLE_WIDTH)
     machine = description()
     began = time.monotonic()
     readings: list[Reading] = []
+    failures: dict[str, str] = {}
     with Stack() as stack:
         bench = Bench(stack=stack, triggers=options.triggers, quick=options.quick, million=options.million)
         for family in families:
             for run in range(min(options.runs, family.most_runs)):
                 console.print(f"[dim]{time.monotonic() - began:6.1f} s  {family.name}, run {run + 1}[/dim]")
-                readings.extend(family.measure(bench))
+                try:
+                    readings.extend(family.measure(bench))
+                except (RuntimeError, TimeoutError) as fault:
+                    failures[family.name] = str(fault)
+                    console.print(f"[red]not measured: {fault}[/red]")
     figures = figures_of(readings)
     title = f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}, {options.runs} runs"
     console.print(table_of(figures, title=title))
@@ -49,11 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "triggers": options.triggers,
         "quick": options.quick,
         "took_seconds": round(time.monotonic() - began, 1),
+        "failures": failures,
         "figures": [figure.as_json() for figure in figures],
     }
     options.json.write_text(json.dumps(results, indent=2) + "\n")
     console.print(f"written to {options.json}")
-    return 0
+    return 1 if failures else 0
 
 
 def _parser() -> argparse.ArgumentParser:

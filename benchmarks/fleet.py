@@ -9,6 +9,10 @@ from scheduler_worker.run_service.codec import encode_automation, encode_trigger
 
 _ZONES = ("", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Asia/Tokyo")
 
+_START_SECONDS = 10.0
+_ROWS_READY_PER_SECOND = 3_000
+"""How fast triggers are written, read and armed at the least."""
+
 _AGE = timedelta(hours=1)
 """How long ago the triggers were deployed: before the worker started, and after their last fire times."""
 
@@ -28,9 +32,16 @@ def due_in_turn(first: datetime, count: int, step: timedelta) -> list[Rule]:
     return [RateRule(value=3650, unit="day", start_time=first + number * step) for number in range(count)]
 
 
-def second_from_now(seconds: float) -> datetime:
-    """Return the first whole second at least `seconds` from now."""
-    return (datetime.now(UTC) + timedelta(seconds=seconds + 1)).replace(microsecond=0)
+def time_to_fire(count: int) -> datetime:
+    """Return a whole second by which `count` triggers that are inserted now are armed, also on a slow machine."""
+    lead = timedelta(seconds=_START_SECONDS + count / _ROWS_READY_PER_SECOND)
+    return (datetime.now(UTC) + lead).replace(microsecond=0)
+
+
+def must_be_ahead(at: datetime) -> None:
+    """Raise RuntimeError if `at` has come: what is due before it is armed is late, and goes another way."""
+    if datetime.now(UTC) >= at:
+        raise RuntimeError(f"the triggers were due before all were armed: this machine is too busy ({at:%H:%M:%S})")
 
 
 def insert(postgres: EmbeddedPostgres, database: str, count: int, rules: Sequence[Rule], *, kind: str = "t") -> None:

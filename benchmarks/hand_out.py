@@ -11,13 +11,11 @@ from benchmarks.figures import Reading
 from benchmarks.in_process import running_term, wait_until
 from benchmarks.stall import StallProbe
 
-_START_SECONDS = 4.0
-_ROWS_ARMED_PER_SECOND = 5_000
 _READY_SECONDS = 0.005
 
 
 def _measure(bench: Bench) -> Iterator[Reading]:
-    at = fleet.second_from_now(_START_SECONDS + bench.triggers / _ROWS_ARMED_PER_SECOND)
+    at = fleet.time_to_fire(bench.triggers)
     with bench.stack.database(bench.triggers, fleet.due_once(at)) as database, bench.stack.mock() as (mock, _):
         url = bench.stack.postgres.url(database)
         seconds, stall_ms = asyncio.run(_hand_out(url, mock, at, bench.triggers))
@@ -29,8 +27,7 @@ def _measure(bench: Bench) -> Iterator[Reading]:
 async def _hand_out(url: str, mock: str, at: datetime, count: int) -> tuple[float, float]:
     async with running_term(url, mock, held=True, max_queued_fires=str(2 * count)) as term, StallProbe() as probe:
         await wait_until(lambda: not term.progress.pending)
-        if term.queue.live or time.time() >= at.timestamp():
-            raise RuntimeError("the triggers were due before they were armed: this machine is too slow for the lead")
+        fleet.must_be_ahead(at)
         await asyncio.sleep(at.timestamp() - time.time() - _READY_SECONDS)
         probe.take_longest_ms()
         await wait_until(lambda: term.queue.live >= count)

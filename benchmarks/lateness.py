@@ -11,14 +11,12 @@ from benchmarks.figures import Reading, percentile
 _SINGLE_FIRES = 60
 _QUICK_SINGLE_FIRES = 10
 _REFERENCE_CALLS = 5_000
-_START_SECONDS = 4.0
-_ROWS_ARMED_PER_SECOND = 5_000
 _SLOWEST_CALLS_PER_SECOND = 200
 
 
 def _measure_one(bench: Bench) -> Iterator[Reading]:
     fires = _QUICK_SINGLE_FIRES if bench.quick else _SINGLE_FIRES
-    first = fleet.second_from_now(_START_SECONDS)
+    first = fleet.time_to_fire(fires)
     rules = fleet.due_in_turn(first, fires, timedelta(seconds=0.5))
     stack = bench.stack
     with (
@@ -27,6 +25,7 @@ def _measure_one(bench: Bench) -> Iterator[Reading]:
         stack.worker(database, mock, execution_qps="unlimited") as worker,
     ):
         worker.wait_until_armed(fires)
+        fleet.must_be_ahead(first)
         worker.wait_until(lambda: journal.count() >= fires, timeout_seconds=fires + 30.0)
         worker.stop()
         latenesses = stack.latenesses_ms(database)
@@ -45,10 +44,11 @@ def _measure_fleet(bench: Bench) -> Iterator[Reading]:
 
 def _due_in_one_second(bench: Bench, count: int) -> Iterator[Reading]:
     stack = bench.stack
-    at = fleet.second_from_now(_START_SECONDS + count / _ROWS_ARMED_PER_SECOND)
+    at = fleet.time_to_fire(count)
     with stack.mock() as (mock, journal), stack.database(count, fleet.due_once(at)) as database:
         with stack.worker(database, mock, probed=True, execution_qps="unlimited") as worker:
             worker.wait_until_armed(count)
+            fleet.must_be_ahead(at)
             worker.take_longest_stall_ms()
             worker.wait_until(
                 lambda: journal.count() >= count, timeout_seconds=60.0 + count / _SLOWEST_CALLS_PER_SECOND

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 
 from benchmarks import fleet
 from benchmarks.bench import Bench, Family
@@ -15,8 +16,6 @@ _RATES = (10, 100, 1_000)
 _BURST = 20
 _STRETCH_SECONDS = 30
 _QUICK_STRETCH_SECONDS = 5
-_START_SECONDS = 4.0
-_ROWS_ARMED_PER_SECOND = 5_000
 
 
 class _NotingClient(RunServiceClient):
@@ -56,23 +55,26 @@ def _measure(bench: Bench) -> Iterator[Reading]:
 def _calls(bench: Bench, rates: Sequence[int], stretch_seconds: int) -> list[list[float]]:
     """Return for each rate when the calls left, in order."""
     fires = [_BURST + rate * stretch_seconds for rate in rates]
-    at = fleet.second_from_now(_START_SECONDS + sum(fires) / _ROWS_ARMED_PER_SECOND)
+    at = fleet.time_to_fire(sum(fires))
     with ExitStack() as stack:
         mock, _ = stack.enter_context(bench.stack.mock())
         databases = [stack.enter_context(bench.stack.database(count, fleet.due_once(at))) for count in fires]
         urls = [bench.stack.postgres.url(database) for database in databases]
-        return asyncio.run(_all_calls(urls, mock, rates, fires))
+        return asyncio.run(_all_calls(urls, mock, rates, fires, at))
 
 
-async def _all_calls(urls: Sequence[str], mock: str, rates: Sequence[int], fires: Sequence[int]) -> list[list[float]]:
+async def _all_calls(
+    urls: Sequence[str], mock: str, rates: Sequence[int], fires: Sequence[int], at: datetime
+) -> list[list[float]]:
     return await asyncio.gather(
-        *(_calls_at(url, mock, rate, count) for url, rate, count in zip(urls, rates, fires, strict=True))
+        *(_calls_at(url, mock, rate, count, at) for url, rate, count in zip(urls, rates, fires, strict=True))
     )
 
 
-async def _calls_at(url: str, mock: str, rate: int, fires: int) -> list[float]:
+async def _calls_at(url: str, mock: str, rate: int, fires: int, at: datetime) -> list[float]:
     client = _NotingClient(mock)
     async with running_term(url, mock, client=client, execution_qps=str(rate), execution_burst=str(_BURST)):
+        fleet.must_be_ahead(at)
         await wait_until(lambda: len(client.left_at) >= fires)
     return client.left_at
 

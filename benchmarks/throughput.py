@@ -9,8 +9,6 @@ from benchmarks.figures import Reading, percentile
 
 _FIRES = 20_000
 _QUICK_FIRES = 6_000
-_START_SECONDS = 4.0
-_ROWS_ARMED_PER_SECOND = 5_000
 _SLOWEST_CALLS_PER_SECOND = 200
 _BAR_SHARE = 0.85
 
@@ -24,10 +22,11 @@ def _measure(bench: Bench) -> Iterator[Reading]:
     with stack.mock() as (mock, journal):
         reference = calls_per_second(mock, fires // 2)
         journal.clear()
-        at = fleet.second_from_now(_START_SECONDS + fires / _ROWS_ARMED_PER_SECOND)
+        at = fleet.time_to_fire(fires)
         with stack.database(fires, fleet.due_once(at)) as database:
             with stack.worker(database, mock, execution_qps="unlimited") as worker:
                 worker.wait_until_armed(fires)
+                fleet.must_be_ahead(at)
                 timeout_seconds = 60.0 + fires / _SLOWEST_CALLS_PER_SECOND
                 worker.wait_until(lambda: journal.count() >= fires, timeout_seconds=timeout_seconds)
             latenesses_ms = stack.latenesses_ms(database, at)

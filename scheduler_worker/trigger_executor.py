@@ -5,6 +5,7 @@ did not get that far is still owed.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,15 +112,16 @@ class TriggerExecutor:
         lateness = self._clock() - fire.time
         self._metrics.fire_settled(outcome, lateness.total_seconds())
         self._progress.settled(fire, run_name=name, outcome=outcome, lateness=lateness)
-        log.debug(
-            "run_created",
-            trigger=str(fire.armed.trigger.key),
-            revision=fire.armed.trigger.revision,
-            fire_time=fire.time.isoformat(),
-            run_name=name,
-            outcome=outcome,
-            lateness_seconds=lateness.total_seconds(),
-        )
+        if log.is_enabled_for(logging.DEBUG):  # at thousands a second the fields alone are worth leaving out
+            log.debug(
+                "run_created",
+                trigger=str(fire.armed.trigger.key),
+                revision=fire.armed.trigger.revision,
+                fire_time=fire.time.isoformat(),
+                run_name=name,
+                outcome=outcome,
+                lateness_seconds=lateness.total_seconds(),
+            )
 
     def _failed(self, fire: Fire, name: str, error: RunServiceError) -> None:
         loop_time = asyncio.get_running_loop().time()

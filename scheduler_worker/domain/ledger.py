@@ -78,6 +78,9 @@ class Ledger:
         before = self.confirmed_through
         if time <= before:
             return False
+        if self._settled_ahead is None and self._is_first_open(time):
+            self.confirmed_through = time  # as nearly always: one at a time, in order
+            return True
         ahead = self._settled_ahead or set()
         ahead.add(time)
         for owed_time, _ in fire_times(self.spans, after=before, through=max(ahead)):
@@ -86,6 +89,10 @@ class Ledger:
             self.confirmed_through = owed_time
         self._settled_ahead = {ahead_time for ahead_time in ahead if ahead_time > self.confirmed_through} or None
         return self.confirmed_through > before
+
+    def _is_first_open(self, time: datetime) -> bool:
+        first = next(fire_times(self.spans, after=self.confirmed_through, through=time), None)
+        return first is not None and first[0] == time
 
     def close_up_to(self, instant: datetime) -> bool:
         """Move `confirmed_through` to `instant` if nothing before it is open, and say whether it moved."""
