@@ -134,6 +134,7 @@ class FireDispatcher:
             tasks.create_task(self._dispatch(guard))
 
     async def _dispatch(self, guard: Guard) -> None:
+        await guard.bring_up_to_date(())  # opens what it asks over, so that the first fire need not wait for that
         while True:
             await self._wait_for_work()
             if not self._reachability.is_reachable:

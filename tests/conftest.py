@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import scheduler_worker.run_service  # noqa: F401 - sets what gRPC reads when a test first loads it
 from scheduler_worker.database import migrate
 from scheduler_worker.embedded_postgres import EmbeddedPostgres
 

@@ -68,9 +68,10 @@ class RunServiceClient:
         await self.close()
 
     async def start(self) -> None:
-        """Prepare the connection; the first call opens it. An unreachable service is no error here."""
+        """Begin to connect, so that the first call need not wait for it. An unreachable service is no error here."""
         if self._connection is None:
             self._connection = _connect(self._address)
+            self._connection.channel.get_state(try_to_connect=True)
 
     async def close(self) -> None:
         """Close the connection at once."""
