@@ -59,11 +59,13 @@ class Worker:
         try:
             while not stop.is_set() and await self._become_owner(stop):
                 self._metrics.is_owner.set(1)
+                garbage.keep_what_there_is()  # the program itself
                 try:
                     await self._own(stop)
                 finally:
                     self._metrics.is_owner.set(0)
                     self.term = None
+                if not stop.is_set():  # the collector takes its time, and a worker that ends has a lease to give up
                     garbage.let_go()  # the parts of a term know each other: only the collector can free them
         finally:
             self.role = Role.STOPPING

@@ -7,12 +7,14 @@ their number. It must never write, and never decode a spec: bytes go through as 
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from scheduler_worker.database.faults import database_faults
 from scheduler_worker.database.tables import scheduler_progress, trigger_revisions, triggers
@@ -166,13 +168,15 @@ class TriggerStore:
 
     async def revisions(self) -> AsyncIterator[Sequence[tuple[int, int]]]:
         """Yield pages of (id, latest revision) of every trigger that asks for fire times, by id."""
-        async for page in _pages(self._revisions_after, last_id=lambda pair: pair[0]):
-            yield page
+        async with self._connection("reading revisions") as connection:
+            async for page in _pages(partial(_revisions_after, connection), last_id=lambda pair: pair[0]):
+                yield page
 
     async def active_rows(self) -> AsyncIterator[Sequence[TriggerRow]]:
         """Yield pages of every trigger that asks for fire times, whole, by id."""
-        async for page in _pages(self._active_rows_after, last_id=lambda row: row.id):
-            yield page
+        async with self._connection("reading triggers") as connection:
+            async for page in _pages(partial(_active_rows_after, connection), last_id=lambda row: row.id):
+                yield page
 
     async def rows_by_id(self, ids: Collection[int]) -> Sequence[TriggerRow]:
         """Return the rows in whatever state they are, by id; one that is gone is absent.
@@ -232,21 +236,25 @@ class TriggerStore:
             )
         return history
 
-    async def _revisions_after(self, after: int) -> Sequence[tuple[int, int]]:
-        with database_faults("reading revisions"):
-            async with self._engine.connect() as connection:
-                ids, numbers = (await connection.execute(_REVISIONS, {"after": after})).one()
-        return list(zip(ids or (), numbers or (), strict=True))
+    async def _rows(self, statement: sa.Select[Any]) -> Sequence[TriggerRow]:
+        async with self._connection("reading triggers") as connection:
+            return [trigger_row(row) for row in (await connection.execute(statement)).all()]
 
-    async def _active_rows_after(self, after: int) -> Sequence[TriggerRow]:
-        return await self._rows(_ACTIVE_PAGE, {"after": after, "rows": ROWS_PER_PAGE, "bytes": BYTES_PER_PAGE})
-
-    async def _rows(
-        self, statement: sa.Select[Any], parameters: Mapping[str, int] | None = None
-    ) -> Sequence[TriggerRow]:
-        with database_faults("reading triggers"):
+    @asynccontextmanager
+    async def _connection(self, doing: str) -> AsyncIterator[AsyncConnection]:
+        with database_faults(doing):
             async with self._engine.connect() as connection:
-                return [trigger_row(row) for row in (await connection.execute(statement, parameters)).all()]
+                yield connection
+
+
+async def _revisions_after(connection: AsyncConnection, after: int) -> Sequence[tuple[int, int]]:
+    ids, numbers = (await connection.execute(_REVISIONS, {"after": after})).one()
+    return list(zip(ids or (), numbers or (), strict=True))
+
+
+async def _active_rows_after(connection: AsyncConnection, after: int) -> Sequence[TriggerRow]:
+    limits = {"after": after, "rows": ROWS_PER_PAGE, "bytes": BYTES_PER_PAGE}
+    return [trigger_row(row) for row in (await connection.execute(_ACTIVE_PAGE, limits)).all()]
 
 
 async def _pages(
