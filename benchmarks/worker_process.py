@@ -14,7 +14,8 @@ import psutil
 
 COMMAND = Path(sys.executable).with_name("scheduler-worker")
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.2
+"""Each look at the metrics takes some milliseconds of the worker's own time."""
 _START_TIMEOUT_SECONDS = 30.0
 _STOP_TIMEOUT_SECONDS = 60.0
 
