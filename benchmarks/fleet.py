@@ -14,7 +14,10 @@ _ROWS_READY_PER_SECOND = 3_000
 """How fast triggers are written, read and armed at the least."""
 
 _AGE = timedelta(hours=1)
-"""How long ago the triggers were deployed: before the worker started, and after their last fire times."""
+"""How long ago the first trigger was deployed: before the worker started, and after their last fire times.
+
+The others follow by a millisecond: no two have the same history, so none profits from what another was asked.
+"""
 
 
 def mixed_schedules() -> list[Rule]:
@@ -48,13 +51,13 @@ def insert(postgres: EmbeddedPostgres, database: str, count: int, rules: Sequenc
     """Insert `count` active triggers that have `rules` in turn, deployed a while ago; `kind` goes into their names."""
     automations = ",".join(f"'\\x{encode_automation(rule).hex()}'" for rule in rules)
     spec = encode_trigger_spec(active=True, inputs={"region": "eu", "limit": 10}, task_version="v1").hex()
-    deployed_at = (datetime.now(UTC) - _AGE).isoformat()
+    deployed_at = f"timestamptz '{(datetime.now(UTC) - _AGE).isoformat()}' + i * interval '1 millisecond'"
     postgres.execute(
         "INSERT INTO triggers (project, domain, task_name, name, spec, automation_spec, task_version, active,"
         " automation_type, deployed_at, updated_at)"
         f" SELECT 'project' || i % 20, 'production', 'flows.daily.task' || i % 1000, '{kind}' || i, '\\x{spec}',"
         f" (ARRAY[{automations}]::bytea[])[1 + i % {len(rules)}], 'v1', true, 'TYPE_SCHEDULE',"
-        f" '{deployed_at}', '{deployed_at}' FROM generate_series(1, {count}) AS i",
+        f" {deployed_at}, {deployed_at} FROM generate_series(1, {count}) AS i",
         database,
     )
     postgres.execute("VACUUM ANALYZE triggers", database)

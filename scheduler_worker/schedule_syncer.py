@@ -167,6 +167,7 @@ class ScheduleSyncer:
             async for rows in self._triggers.active_rows():
                 await self._scheduler.update_schedules(rows)
                 garbage.keep_what_there_is()
+            await self._scheduler.end_load()
         since = None if self._database_time is None else self._database_time - ENDED_OVERLAP
         await self._scheduler.update_schedules(await self._triggers.ended(since), seen_since=since)
         self._database_time = started
@@ -174,7 +175,6 @@ class ScheduleSyncer:
         self._scheduler.retry_unfired(await self._unfired.take_retries(IDS_PER_READ))
         await self._scheduler.catchup_all(self._clock(), refill=refill)
         await self._prune()
-        self._scheduler.is_loading = False
         self.last_success = self._clock()
         self._metrics.sync_succeeded_at(self.last_success)
         self.loaded.set()

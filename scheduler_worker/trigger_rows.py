@@ -90,6 +90,8 @@ def life_of(
         before: the revision that was known here until now. It stands in where `history` does not hold it.
         since: everything up to here is settled.
     """
+    if trigger.schedule is not None and not history and before is None:  # as nearly always at a start
+        return (Span(trigger.schedule, max(trigger.in_force_from, since)),)
     revisions = [_revision(earlier) for earlier in history if earlier.revision < trigger.revision]
     if before is not None and before.revision < trigger.revision:
         known = {revision.number for revision in revisions}

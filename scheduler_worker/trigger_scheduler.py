@@ -16,7 +16,7 @@ from scheduler_worker.database.trigger_store import RevisionRow, TriggerRow
 from scheduler_worker.database.unfired_store import UnfiredFire
 from scheduler_worker.domain.fire import ArmedTrigger, Fire, FireKind
 from scheduler_worker.domain.ledger import Ledger
-from scheduler_worker.domain.life import Forfeit, Revision, spans_of
+from scheduler_worker.domain.life import THE_END, Forfeit, Revision, spans_of
 from scheduler_worker.domain.outcomes import UnfiredReason
 from scheduler_worker.domain.run_name import RunNameClaims
 from scheduler_worker.domain.trigger import Trigger, TriggerKey
@@ -37,6 +37,9 @@ CHECK_TIMEOUT_SECONDS = 0.5
 
 ROWS_PER_LOOP_TURN = 100
 """Rows taken in before the event loop gets its turn: a few milliseconds."""
+
+MARKS_PER_LOOP_TURN = 10_000
+"""First marks handed to the progress writer before the event loop gets its turn: a few milliseconds."""
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +67,7 @@ class TriggerScheduler:
     Attributes:
         known: revision by trigger id of every active row, armed or bad: what a sync need not look at again.
         bad_rows: what is wrong, by trigger id.
-        is_loading: while everything is new, single triggers are not worth a line of log.
+        is_loading: until `end_load`. Meanwhile single triggers are not worth a line of log, and arming goes first.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class TriggerScheduler:
         self.known: dict[int, int] = {}
         self.bad_rows: dict[int, str] = {}
         self.is_loading = True
+        self._without_mark: list[ArmedTrigger] = []
         self._updating = asyncio.Lock()
         self._no_check_until = 0.0
 
@@ -148,6 +152,15 @@ class TriggerScheduler:
         rows = await self._reader.rows_by_id(ids)
         await self.update_schedules(rows, gone=set(ids) - {row.id for row in rows})
 
+    async def end_load(self) -> None:
+        """Note that every trigger was taken in once."""
+        self.is_loading = False
+        accounts, self._without_mark = self._without_mark, []
+        for start in range(0, len(accounts), MARKS_PER_LOOP_TURN):
+            for account in accounts[start : start + MARKS_PER_LOOP_TURN]:
+                self._progress.moved(account)
+            await asyncio.sleep(0)
+
     async def _history_of(
         self, rows: Sequence[TriggerRow], since: Mapping[int, datetime]
     ) -> Mapping[TriggerKey, Sequence[RevisionRow]]:
@@ -196,14 +209,22 @@ class TriggerScheduler:
             account.trigger, account.ledger.spans = trigger, spans
         self._accounts[row.id] = account
         has_moved |= account.ledger.close_up_to(min(trigger.in_force_from, self._clock()))
-        if has_moved or row.confirmed_through is None:
-            # Without a mark of our own a restart would have to guess from `triggered_at`, which any run moves.
+        if has_moved:
             self._progress.moved(account)
+        elif row.confirmed_through is None:
+            self._write_first_mark(account)
         if trigger.schedule is None:
             self._run_names.give_up(trigger.key)
             self._disarm(account)
         else:
             self._arm(account)
+
+    def _write_first_mark(self, account: ArmedTrigger) -> None:
+        """Write a mark of our own soon: without one a restart would guess from `triggered_at`, which any run moves."""
+        if self.is_loading:
+            self._without_mark.append(account)
+        else:
+            self._progress.moved(account)
 
     def _take_out(self, trigger_id: int) -> None:
         """Disarm a trigger whose row is gone from the table: it ends now, and what it owed is forfeited."""
@@ -227,13 +248,24 @@ class TriggerScheduler:
         trigger, ledger = account.trigger, account.ledger
         schedule = trigger.schedule
         assert schedule is not None
-        now = self._clock()
-        # Times that nobody was there for go through catch-up; times that were only seen late are due now.
-        live_from = max(now - LIVE_WINDOW, self._catch_up.missed_through, ledger.confirmed_through)
-        next_fire = schedule.next_after(max(live_from, trigger.in_force_from))
-        was_armed = self._scheduler.disarm(str(trigger.id))
-        if next_fire is not None:
-            self._scheduler.arm(str(trigger.id), trigger_for(schedule), self._due, account, next_fire)
+        # Times that nobody was there for go through catch-up; times that were only seen late are due now. The job
+        # begins with this revision; what earlier ones still owe has no job and goes through catch-up.
+        live_from = max(
+            self._clock() - LIVE_WINDOW,
+            self._catch_up.missed_through,
+            ledger.confirmed_through,
+            trigger.in_force_from,
+        )
+        first_open, _ = next(ledger.owed(THE_END), (None, None))
+        next_fire = first_open
+        if first_open is not None and first_open <= live_from:
+            self._catch_up.add(account)
+            next_fire = schedule.next_after(live_from)
+        job_id = str(trigger.id)
+        if next_fire is None:
+            was_armed = self._scheduler.disarm(job_id)
+        else:
+            was_armed = self._scheduler.arm(job_id, trigger_for(schedule), self._due, account, next_fire)
         self._ended.pop(trigger.id, None)
         if not self.is_loading:
             log.info(
@@ -243,9 +275,6 @@ class TriggerScheduler:
                 revision=trigger.revision,
                 next_fire=None if next_fire is None else next_fire.isoformat(),
             )
-        # The job begins with this revision; what earlier ones still owe has no job and goes through catch-up.
-        if next(ledger.owed(max(live_from, trigger.in_force_from)), None) is not None:
-            self._catch_up.add(account)
 
     def _disarm(self, account: ArmedTrigger) -> None:
         trigger = account.trigger

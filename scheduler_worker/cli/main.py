@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from scheduler_worker import garbage
 from scheduler_worker.errors import ConfigError, SchedulerWorkerError
 
 PROGRAM: Final = "scheduler-worker"
@@ -76,7 +77,9 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name, command in COMMANDS.items():
         if name == wanted:
-            _add(program, name, import_module(command.module).app)
+            with garbage.collected_later():
+                module = import_module(command.module)
+            _add(program, name, module.app)
         else:
             program.command(name, help=command.summary)(_not_loaded)
     return program

@@ -54,14 +54,19 @@ class RunScheduler(AsyncIOScheduler):
 
     def arm(
         self, job_id: str, trigger: BaseTrigger, function: Callable[..., None], argument: object, next_fire: datetime
-    ) -> None:
-        """Add a job, or replace the one of that id. The first fire is exactly `next_fire`, also when it is past."""
+    ) -> bool:
+        """Add a job, or replace the one of that id, and say whether there was one.
+
+        The first fire is exactly `next_fire`, also when it is past.
+        """
         job = fire_job(self, job_id, trigger, function, argument, next_fire)
-        if self.store.lookup_job(job_id) is None:
-            self.store.add_job(job)
-        else:
+        was_armed = self.store.lookup_job(job_id) is not None
+        if was_armed:
             self.store.update_job(job)
+        else:
+            self.store.add_job(job)
         self.wakeup()
+        return was_armed
 
     def disarm(self, job_id: str) -> bool:
         """Remove a job if there is one, and say whether there was."""

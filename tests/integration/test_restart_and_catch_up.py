@@ -87,6 +87,18 @@ async def test_a_run_by_hand_hides_no_owed_time(stand: Stand) -> None:
     assert stand.runs()[sent:] == [start + n * MINUTE for n in range(1, 6)]
 
 
+async def test_a_run_by_hand_hides_nothing_of_a_trigger_that_was_only_armed_yet(stand: Stand) -> None:
+    start = stand.clock.now
+    await stand.table.deploy(at=start)
+    await stand.start()
+    await stand.stop()
+    stand.clock.now = start + 5 * MINUTE
+    await stand.table.sql("UPDATE triggers SET triggered_at = :at", at=start + 4 * MINUTE)
+    await stand.start()
+    await stand.settled()
+    assert stand.runs() == [start + n * MINUTE for n in range(1, 6)]
+
+
 async def test_a_fixed_rate_keeps_its_grid_over_a_restart(stand: Stand) -> None:
     start = stand.clock.now
     await stand.table.deploy(rule=RateRule(10, "minute"), at=start - 7 * MINUTE)

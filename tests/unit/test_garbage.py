@@ -44,3 +44,9 @@ def test_what_was_kept_is_freed_once_it_is_let_go() -> None:
     assert gone() is not None
     garbage.let_go()
     assert gone() is None
+
+
+def test_nothing_is_looked_for_while_modules_are_read() -> None:
+    with garbage.collected_later():
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -37,8 +37,8 @@ class Stand:
     def due(self, name: str, fire_times: Sequence[datetime] = ()) -> None:
         self.handed_out += [(name, time) for time in fire_times]
 
-    def arm(self, name: str, schedule: Schedule, next_fire: datetime) -> None:
-        self.scheduler.arm(name, trigger_for(schedule), self.due, name, next_fire)
+    def arm(self, name: str, schedule: Schedule, next_fire: datetime) -> bool:
+        return self.scheduler.arm(name, trigger_for(schedule), self.due, name, next_fire)
 
     async def move_to(self, now: datetime) -> None:
         """Set the clock and let passes run until nothing more is due."""
@@ -123,9 +123,9 @@ async def test_many_due_jobs_are_spread_over_bounded_passes(stand: Stand) -> Non
 
 
 async def test_replacing_a_due_job_keeps_its_fire(stand: Stand) -> None:
-    stand.arm("a", MINUTELY, NOON + timedelta(minutes=1))
+    assert not stand.arm("a", MINUTELY, NOON + timedelta(minutes=1))
     stand.now = NOON + timedelta(minutes=1)
-    stand.arm("a", MINUTELY, NOON + timedelta(minutes=1))
+    assert stand.arm("a", MINUTELY, NOON + timedelta(minutes=1))
     await stand.move_to(stand.now)
     assert stand.handed_out == [("a", NOON + timedelta(minutes=1))]
 
