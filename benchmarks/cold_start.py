@@ -51,17 +51,11 @@ def _start(bench: Bench, count: int, *, probed: bool) -> tuple[float, int, float
         stack.mock() as (mock, _),
         stack.worker(database, mock, probed=probed) as worker,
     ):
-        seconds = worker.wait_until_armed(count)
-        # Nothing is pending before the first sync, either: the marks of the whole fleet must have been there.
-        worker.wait_until(lambda: worker.metric('scheduler_syncs_total{outcome="ok"}') >= 1, timeout_seconds=300.0)
-        worker.wait_until(lambda: _marks(bench, database) >= count, timeout_seconds=300.0)
+        seconds = worker.wait_for_load()
+        worker.wait_until(lambda: stack.marks(database) >= count, timeout_seconds=300.0)
         if not bench.quick:
             time.sleep(_SETTLING_SECONDS)
         return seconds, worker.resident_bytes(), worker.take_longest_stall_ms() if probed else 0.0
-
-
-def _marks(bench: Bench, database: str) -> int:
-    return int(bench.stack.postgres.execute("SELECT count(*) FROM scheduler_progress", database))
 
 
 COLD_START = Family(name="cold-start", measure=_measure)

@@ -24,7 +24,7 @@ def _measure_one(bench: Bench) -> Iterator[Reading]:
         stack.mock() as (mock, journal),
         stack.worker(database, mock, execution_qps="unlimited") as worker,
     ):
-        worker.wait_until_armed(fires)
+        worker.wait_for_load()
         fleet.must_be_ahead(first)
         worker.wait_until(lambda: journal.count() >= fires, timeout_seconds=fires + 30.0)
         worker.stop()
@@ -47,7 +47,7 @@ def _due_in_one_second(bench: Bench, count: int) -> Iterator[Reading]:
     at = fleet.time_to_fire(count)
     with stack.mock() as (mock, journal), stack.database(count, fleet.due_once(at)) as database:
         with stack.worker(database, mock, probed=True, execution_qps="unlimited") as worker:
-            worker.wait_until_armed(count)
+            worker.wait_for_load()
             fleet.must_be_ahead(at)
             worker.take_longest_stall_ms()
             worker.wait_until(

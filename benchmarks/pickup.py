@@ -36,8 +36,8 @@ def _measure(bench: Bench) -> Iterator[Reading]:
         stack.mock() as (mock, _),
         stack.worker(database, mock) as worker,
     ):
-        worker.wait_until_armed(bench.triggers)
-        worker.wait_until(lambda: worker.metric("scheduler_progress_pending") == 0, timeout_seconds=60.0)
+        worker.wait_for_load()
+        worker.wait_until(lambda: stack.marks(database) >= bench.triggers, timeout_seconds=60.0)
         time.sleep(_SETTLING_SECONDS)
         committed = dict(asyncio.run(_insert_rows(stack.postgres.url(database), rows)))
         worker.wait_until(lambda: len(list(worker.events("trigger_armed"))) >= rows, timeout_seconds=_TIMEOUT_SECONDS)

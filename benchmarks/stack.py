@@ -123,6 +123,10 @@ class Stack:
             worker.stop()
             log.unlink(missing_ok=True)
 
+    def marks(self, database: str) -> int:
+        """Return of how many triggers the worker has written progress. A look takes Postgres some milliseconds."""
+        return int(self.postgres.execute("SELECT count(*) FROM scheduler_progress", database))
+
     def latenesses_ms(self, database: str, fire_time: datetime | None = None) -> list[float]:
         """Return what the worker wrote down of each trigger's last fire, of one fire time or of all."""
         where = "" if fire_time is None else f" WHERE last_fire_time = '{fire_time.isoformat()}'"

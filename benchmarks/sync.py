@@ -19,8 +19,8 @@ def _measure(bench: Bench) -> Iterator[Reading]:
         stack.mock() as (mock, _),
         stack.worker(database, mock, probed=True, resync_interval=f"{_INTERVAL_SECONDS}s") as worker,
     ):
-        worker.wait_until_armed(bench.triggers)
-        worker.wait_until(lambda: worker.metric("scheduler_progress_pending") == 0, timeout_seconds=60.0)
+        worker.wait_for_load()
+        worker.wait_until(lambda: stack.marks(database) >= bench.triggers, timeout_seconds=60.0)
         time.sleep(_QUIET_SECONDS)
         worker.metric("scheduler_sync_seconds_sum")  # a look at the metrics takes a turn of the loop, too
         before, count_before = (

@@ -25,7 +25,7 @@ def _measure(bench: Bench) -> Iterator[Reading]:
         at = fleet.time_to_fire(fires)
         with stack.database(fires, fleet.due_once(at)) as database:
             with stack.worker(database, mock, execution_qps="unlimited") as worker:
-                worker.wait_until_armed(fires)
+                worker.wait_for_load()
                 fleet.must_be_ahead(at)
                 timeout_seconds = 60.0 + fires / _SLOWEST_CALLS_PER_SECOND
                 worker.wait_until(lambda: journal.count() >= fires, timeout_seconds=timeout_seconds)

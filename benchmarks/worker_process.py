@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -17,15 +18,12 @@ COMMAND = Path(sys.executable).with_name("scheduler-worker")
 _POLL_SECONDS = 0.2
 """Each look at the metrics takes some milliseconds of the worker's own time."""
 _START_TIMEOUT_SECONDS = 30.0
+_LOAD_TIMEOUT_SECONDS = 300.0
 _STOP_TIMEOUT_SECONDS = 60.0
 
 
 class WorkerProcess:
-    """Started at once; `stop` ends it in good order.
-
-    Attributes:
-        started_at: just before the process was started, by `time.monotonic`.
-    """
+    """Started at once; `stop` ends it in good order."""
 
     def __init__(self, settings: Mapping[str, str], log: Path, *, probed: bool) -> None:
         """Start it with `settings` by their names; `probed` for one that can say how long its loop stalled."""
@@ -34,7 +32,7 @@ class WorkerProcess:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SCHEDULER_")}
         environment = inherited | {f"SCHEDULER_{name.upper()}": value for name, value in given.items()}
         self._log = log
-        self.started_at = time.monotonic()
+        self._started_at = time.time()
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
                 command,
@@ -61,10 +59,11 @@ class WorkerProcess:
             raise LookupError(f"/metrics has no {name}")
         return float(found[1])
 
-    def wait_until_armed(self, count: int, *, timeout_seconds: float = 300.0) -> float:
-        """Return the seconds from the start of the process until `count` triggers are armed."""
-        self.wait_until(lambda: self.metric("scheduler_armed_triggers") >= count, timeout_seconds=timeout_seconds)
-        return time.monotonic() - self.started_at
+    def wait_for_load(self) -> float:
+        """Return the seconds from the start of the process until it said that every trigger was armed."""
+        self.wait_until(lambda: any(self.events("triggers_loaded")), timeout_seconds=_LOAD_TIMEOUT_SECONDS)
+        said_at = datetime.fromisoformat(str(next(self.events("triggers_loaded"))["timestamp"]))
+        return said_at.timestamp() - self._started_at
 
     def wait_until(self, condition: Callable[[], bool], *, timeout_seconds: float) -> None:
         """Poll until `condition` holds; raises TimeoutError, and RuntimeError when the worker has ended."""

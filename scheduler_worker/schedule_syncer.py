@@ -164,10 +164,7 @@ class ScheduleSyncer:
         if self.loaded.is_set():
             await self._take_in_changes()
         else:
-            async for rows in self._triggers.active_rows():
-                await self._scheduler.update_schedules(rows)
-                garbage.keep_what_there_is()
-            await self._scheduler.end_load()
+            await self._load()
         since = None if self._database_time is None else self._database_time - ENDED_OVERLAP
         await self._scheduler.update_schedules(await self._triggers.ended(since), seen_since=since)
         self._database_time = started
@@ -187,6 +184,17 @@ class ScheduleSyncer:
         """
         await self._reload(sorted(ids))
         await self._scheduler.catchup_all(self._clock(), refill=False)
+
+    async def _load(self) -> None:
+        began = asyncio.get_running_loop().time()
+        with garbage.collected_later():
+            async for rows in self._triggers.active_rows():
+                await self._scheduler.update_schedules(rows)
+                garbage.keep_what_there_is()
+        await self._scheduler.end_load()
+        bad = len(self._scheduler.bad_rows)
+        seconds = round(asyncio.get_running_loop().time() - began, 3)
+        log.info("triggers_loaded", triggers=len(self._scheduler.known), bad=bad, seconds=seconds)
 
     async def _take_in_changes(self) -> None:
         comparison = Reconciliation(self._scheduler.known)

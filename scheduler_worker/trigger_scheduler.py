@@ -184,13 +184,14 @@ class TriggerScheduler:
     # -- one row ---------------------------------------------------------------------------------------------------
 
     def _take_in(self, row: TriggerRow, since: datetime, history: Sequence[RevisionRow]) -> None:
+        now = self._clock()
         trigger, fault = decode(row)
         if trigger.schedule is not None and (other := self._run_names.claim(trigger.key)) is not None:
             fault = f"its run names would be those of trigger {other}: names with ':' in them run together; rename one"
         account = self._accounts.get(row.id)
         if account is not None and trigger.in_force_from <= account.trigger.in_force_from:
             # Written by hand without moving its times: it counts from now, since edits are not retroactive.
-            trigger = trigger.counting_from(self._clock())
+            trigger = trigger.counting_from(now)
         if fault is not None:
             trigger = trigger.without_schedule()
         has_moved = False
@@ -208,7 +209,7 @@ class TriggerScheduler:
         else:
             account.trigger, account.ledger.spans = trigger, spans
         self._accounts[row.id] = account
-        has_moved |= account.ledger.close_up_to(min(trigger.in_force_from, self._clock()))
+        has_moved |= account.ledger.close_up_to(min(trigger.in_force_from, now))
         if has_moved:
             self._progress.moved(account)
         elif row.confirmed_through is None:
@@ -217,7 +218,7 @@ class TriggerScheduler:
             self._run_names.give_up(trigger.key)
             self._disarm(account)
         else:
-            self._arm(account)
+            self._arm(account, now)
 
     def _write_first_mark(self, account: ArmedTrigger) -> None:
         """Write a mark of our own soon: without one a restart would guess from `triggered_at`, which any run moves."""
@@ -244,14 +245,14 @@ class TriggerScheduler:
         self._run_names.give_up(old.key)
         self._disarm(account)
 
-    def _arm(self, account: ArmedTrigger) -> None:
+    def _arm(self, account: ArmedTrigger, now: datetime) -> None:
         trigger, ledger = account.trigger, account.ledger
         schedule = trigger.schedule
         assert schedule is not None
         # Times that nobody was there for go through catch-up; times that were only seen late are due now. The job
         # begins with this revision; what earlier ones still owe has no job and goes through catch-up.
         live_from = max(
-            self._clock() - LIVE_WINDOW,
+            now - LIVE_WINDOW,
             self._catch_up.missed_through,
             ledger.confirmed_through,
             trigger.in_force_from,
@@ -368,7 +369,7 @@ class TriggerScheduler:
             if account.trigger.schedule is not None and store.lookup_job(str(trigger_id)) is None
         ]
         for account in lost:
-            self._arm(account)
+            self._arm(account, self._clock())
             log.warning("trigger_armed_again", trigger=str(account.trigger.key))
         self._metrics.jobs_rearmed.inc(len(lost))
         return len(lost)

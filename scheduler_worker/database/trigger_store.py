@@ -300,7 +300,6 @@ _ACTIVE_PAGE: Final = _page_of_active_rows()
 
 def trigger_row(row: Sequence[Any]) -> TriggerRow:
     """Build a `TriggerRow` from the values of `ROW_COLUMNS`, in their order."""
-    id_, project, domain, task_name, name, revision, automation_spec, spec, active, type_, *instants = row
     # A hundred thousand triggers have a handful of projects and domains: one string of each is enough.
-    key = TriggerKey(sys.intern(project), sys.intern(domain), task_name, name)
-    return TriggerRow(id_, key, revision, automation_spec, spec, active, sys.intern(type_), *instants)
+    key = TriggerKey(sys.intern(row[1]), sys.intern(row[2]), row[3], row[4])
+    return TriggerRow(row[0], key, *row[5:])

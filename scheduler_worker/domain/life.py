@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from scheduler_worker.domain.schedule import Schedule
 
@@ -39,8 +40,7 @@ class Revision:
     ended_by: Forfeit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The fire times of `schedule` in (`after`, `until`], owed unless `forfeit` says why not."""
 
     schedule: Schedule

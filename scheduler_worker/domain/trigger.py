@@ -1,6 +1,6 @@
 """The trigger, as every layer above the database knows it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -37,8 +37,7 @@ class RunInputs:
 NO_INPUTS = RunInputs()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trigger:
+class Trigger(NamedTuple):
     """A trigger at one revision, decoded.
 
     Attributes:
@@ -58,8 +57,8 @@ class Trigger:
 
     def without_schedule(self) -> "Trigger":
         """Return the same trigger, producing no fire times."""
-        return replace(self, schedule=None)
+        return self._replace(schedule=None)
 
     def counting_from(self, instant: datetime) -> "Trigger":
         """Return the same trigger as if its revision had been written at `instant`."""
-        return replace(self, in_force_from=instant)
+        return self._replace(in_force_from=instant)

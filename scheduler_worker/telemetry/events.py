@@ -18,6 +18,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "lease_lost": "the lease is gone: no call is started until it is clear who holds it",
     "lease_regained": "the lease is held again, with nobody else in between: firing goes on",
     # syncs
+    "triggers_loaded": "the first sync has read every trigger: all that can fire are armed",
     "sync_done": "a sync ended well",
     "sync_failed": "a sync failed; the next one makes up for it, and armed triggers go on firing",
     "sync_works_again": "the first sync that ended well after failed ones",

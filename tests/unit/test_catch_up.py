@@ -1,7 +1,6 @@
 """Owed times of the past: oldest first, fair, bounded, and by the policy."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -168,7 +167,7 @@ async def test_an_edit_in_the_middle_of_a_run_is_respected() -> None:
 async def test_an_old_schedules_last_times_before_an_edit_of_the_near_future_wait_for_their_time() -> None:
     bench = Bench(missed_through=START)
     armed = account(1, spans=(Span(MINUTELY, START, minute(3)),))
-    armed.trigger = replace(armed.trigger, in_force_from=minute(3))  # the database's clock is ahead of ours
+    armed.trigger = armed.trigger._replace(in_force_from=minute(3))  # the database's clock is ahead of ours
     bench.catch_up.add(armed)
     await bench.catch_up.run(minute(1), budget=100)
     assert bench.times == [minute(1)]

@@ -1,6 +1,5 @@
 """The account of one trigger: what is settled stays settled, what is open stays owed."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -87,7 +86,7 @@ def test_reopening_keeps_what_the_old_schedule_fired_and_owes_what_the_new_one_a
     account.settle(minute(8))
     assert not account.reopen(minute(5))
     assert account.reopen(minute(3))
-    account.spans = (replace(every_other, until=minute(3)), Span(MINUTELY, minute(3), THE_END))
+    account.spans = (every_other._replace(until=minute(3)), Span(MINUTELY, minute(3), THE_END))
     assert account.confirmed_through == minute(3)
     assert open_times(account, minute(8)) == [minute(5), minute(6), minute(7)]
     for number in (5, 6, 7):
