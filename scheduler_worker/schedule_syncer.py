@@ -6,7 +6,7 @@ followed by the next one: armed triggers go on firing without it.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -44,8 +44,8 @@ class TriggerSource(Protocol):
     async def clock(self) -> datetime:
         """Return the database's time."""
 
-    def revisions(self) -> AsyncIterator[Sequence[tuple[int, int]]]:
-        """Yield pages of (id, latest revision) of all active schedule triggers."""
+    async def revisions(self, take: Callable[[Iterable[tuple[int, int]]], None]) -> None:
+        """Give `take` the (id, latest revision) of all active schedule triggers, in parts."""
 
     def active_rows(self) -> AsyncIterator[Sequence[TriggerRow]]:
         """Yield pages of all active schedule triggers, whole."""
@@ -198,9 +198,8 @@ class ScheduleSyncer:
 
     async def _take_in_changes(self) -> None:
         comparison = Reconciliation(self._scheduler.known)
-        async for page in self._triggers.revisions():
-            comparison.feed(page)
-        await self._reload(comparison.changed)
+        await self._triggers.revisions(comparison.feed)
+        await self._reload(sorted(comparison.changed))
         await self._reload(comparison.missing)
 
     async def _reload(self, ids: Sequence[int]) -> None:

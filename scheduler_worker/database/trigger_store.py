@@ -6,23 +6,20 @@ their number. It must never write, and never decode a spec: bytes go through as 
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from scheduler_worker.database.faults import database_faults
+from scheduler_worker.database.revision_stream import Pairs, stream_revisions
 from scheduler_worker.database.tables import scheduler_progress, trigger_revisions, triggers
 from scheduler_worker.domain.trigger import TriggerKey
 
-_Item = TypeVar("_Item")
-
-REVISIONS_PER_PAGE: Final = 5_000  # about two milliseconds of the event loop
 ROWS_PER_PAGE: Final = 500  # some five milliseconds of the event loop
 BYTES_PER_PAGE: Final = 16 * 2**20  # of specs: inline inputs may be large
 
@@ -117,17 +114,6 @@ WITH_PROGRESS: Final = triggers.outerjoin(scheduler_progress, scheduler_progress
 
 _CLOCK: Final = sa.text("SELECT clock_timestamp()")
 
-# Arrays of numbers cost a tenth of as many rows on the way through the driver.
-_REVISIONS: Final = sa.text(
-    f"""
-    SELECT array_agg(id), array_agg(latest_revision)
-    FROM (
-        SELECT id, latest_revision FROM triggers
-        WHERE id > :after AND {_IS_SCHEDULED}
-        ORDER BY id LIMIT {REVISIONS_PER_PAGE}
-    ) AS page
-    """  # noqa: S608 - only constants are filled in
-)
 # Of each trigger: the newest revision in force at the given instant, and all later ones.
 _HISTORY: Final = sa.text(
     """
@@ -167,17 +153,24 @@ class TriggerStore:
                 now: datetime = (await connection.execute(_CLOCK)).scalar_one()
                 return now
 
-    async def revisions(self) -> AsyncIterator[Sequence[tuple[int, int]]]:
-        """Yield pages of (id, latest revision) of every trigger that asks for fire times, by id."""
+    async def revisions(self, take: Callable[[Pairs], None]) -> None:
+        """Give `take` the (id, latest revision) of every trigger that asks for fire times, in parts, in any order."""
         async with self._connection("reading revisions") as connection:
-            async for page in _pages(partial(_revisions_after, connection), last_id=lambda pair: pair[0]):
-                yield page
+            driver = (await connection.get_raw_connection()).driver_connection
+            await stream_revisions(driver, _IS_SCHEDULED, take)
 
     async def active_rows(self) -> AsyncIterator[Sequence[TriggerRow]]:
         """Yield pages of every trigger that asks for fire times, whole, by id."""
         async with self._connection("reading triggers") as connection:
-            async for page in _pages(partial(_active_rows_after, connection), last_id=lambda row: row.id):
-                yield page
+            page = asyncio.create_task(_active_rows_after(connection, 0))
+            try:
+                while rows := await page:
+                    # The server makes the next one while this one is worked on.
+                    page = asyncio.create_task(_active_rows_after(connection, rows[-1].id))
+                    yield rows
+            finally:
+                page.cancel()
+                await asyncio.gather(page, return_exceptions=True)
 
     async def rows_by_id(self, ids: Collection[int]) -> Sequence[TriggerRow]:
         """Return the rows in whatever state they are, by id; one that is gone is absent.
@@ -248,28 +241,9 @@ class TriggerStore:
                 yield connection
 
 
-async def _revisions_after(connection: AsyncConnection, after: int) -> Sequence[tuple[int, int]]:
-    ids, numbers = (await connection.execute(_REVISIONS, {"after": after})).one()
-    return list(zip(ids or (), numbers or (), strict=True))
-
-
 async def _active_rows_after(connection: AsyncConnection, after: int) -> Sequence[TriggerRow]:
     limits = {"after": after, "rows": ROWS_PER_PAGE, "bytes": BYTES_PER_PAGE}
     return [trigger_row(row) for row in (await connection.execute(_ACTIVE_PAGE, limits)).all()]
-
-
-async def _pages(
-    read_after: Callable[[int], Coroutine[Any, Any, Sequence[_Item]]], *, last_id: Callable[[_Item], int]
-) -> AsyncIterator[Sequence[_Item]]:
-    """Yield pages by id until one is empty; the server makes the next one while one is worked on."""
-    page = asyncio.create_task(read_after(0))
-    try:
-        while items := await page:
-            page = asyncio.create_task(read_after(last_id(items[-1])))
-            yield items
-    finally:
-        page.cancel()
-        await asyncio.gather(page, return_exceptions=True)
 
 
 _BIGINTS: Final = sa.ARRAY(sa.BigInteger)

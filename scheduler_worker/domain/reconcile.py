@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 
 class Reconciliation:
-    """One comparison of all active rows, fed page by page so that no page holds the loop for long.
+    """One comparison of all active rows, fed in parts so that none holds the loop for long.
 
     Attributes:
         changed: ids that are new, or whose revision moved.
@@ -18,14 +18,14 @@ class Reconciliation:
         self._unseen = dict(known)
         self.changed: list[int] = []
 
-    def feed(self, page: Iterable[tuple[int, int]]) -> None:
-        """Compare one page of (id, latest revision)."""
+    def feed(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Compare some rows' (id, latest revision)."""
         unseen, changed = self._unseen, self.changed
-        for trigger_id, revision in page:
+        for trigger_id, revision in pairs:
             if unseen.pop(trigger_id, None) != revision:
                 changed.append(trigger_id)
 
     @property
     def missing(self) -> list[int]:
-        """Ids that are known here and were in no page: paused, deleted or gone, once every page was fed."""
+        """Ids that are known here and were in no part: paused, deleted or gone, once every part was fed."""
         return sorted(self._unseen)

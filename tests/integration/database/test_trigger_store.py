@@ -71,11 +71,24 @@ async def test_the_clock_is_the_databases_and_aware(store: TriggerStore) -> None
     assert first < second
 
 
-async def test_revisions_come_in_pages_without_a_limit(store: TriggerStore, engine: AsyncEngine) -> None:
-    await add_many(engine, 10_001)
-    pages = [page async for page in store.revisions()]
-    assert len(pages) > 1
-    assert [pair for page in pages for pair in page] == [(id_, 1) for id_ in range(1, 10_002)]
+async def revisions_of(store: TriggerStore) -> list[list[tuple[int, int]]]:
+    """Return the parts in which the revisions come."""
+    parts: list[list[tuple[int, int]]] = []
+    await store.revisions(lambda pairs: parts.append(list(pairs)))
+    return parts
+
+
+async def test_revisions_come_in_parts_without_a_limit(store: TriggerStore, engine: AsyncEngine) -> None:
+    await add_many(engine, 50_001)
+    parts = await revisions_of(store)
+    assert len(parts) > 1
+    assert max(map(len, parts)) < 25_000
+    assert sorted(pair for part in parts for pair in part) == [(id_, 1) for id_ in range(1, 50_002)]
+
+
+async def test_large_numbers_come_as_they_are(store: TriggerStore, add_trigger: AddTrigger) -> None:
+    id_ = await add_trigger("old", id=2**62 + 3, latest_revision=2**61 + 5)
+    assert [pair for part in await revisions_of(store) for pair in part] == [(id_, 2**61 + 5)]
 
 
 async def test_only_active_schedule_triggers_are_listed(store: TriggerStore, add_trigger: AddTrigger) -> None:
@@ -83,12 +96,12 @@ async def test_only_active_schedule_triggers_are_listed(store: TriggerStore, add
     await add_trigger("paused", active=False)
     await add_trigger("deleted", deleted_at=T0)
     await add_trigger("artifact", automation_type="TYPE_ARTIFACT")
-    assert [page async for page in store.revisions()] == [[(listed, 7)]]
+    assert [pair for part in await revisions_of(store) for pair in part] == [(listed, 7)]
     assert [[row.id for row in page] async for page in store.active_rows()] == [[listed]]
 
 
 async def test_no_trigger_makes_no_page(store: TriggerStore) -> None:
-    assert [page async for page in store.revisions()] == []
+    assert not any(await revisions_of(store))
     assert [page async for page in store.active_rows()] == []
 
 
