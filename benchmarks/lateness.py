@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from statistics import fmean
 
 from benchmarks import fleet
 from benchmarks.bare_client import calls_per_second
 from benchmarks.bench import Bench, Family
 from benchmarks.figures import Reading, percentile
 
-_SINGLE_FIRES = 60
+_SINGLE_FIRES = 100
 _QUICK_SINGLE_FIRES = 10
+_SINGLE_STEP = timedelta(seconds=1)
+"""Fire times are whole seconds: a shorter step would have several due at once."""
+
 _REFERENCE_CALLS = 5_000
 _SLOWEST_CALLS_PER_SECOND = 200
 
@@ -17,7 +21,7 @@ _SLOWEST_CALLS_PER_SECOND = 200
 def _measure_one(bench: Bench) -> Iterator[Reading]:
     fires = _QUICK_SINGLE_FIRES if bench.quick else _SINGLE_FIRES
     first = fleet.time_to_fire(fires)
-    rules = fleet.due_in_turn(first, fires, timedelta(seconds=0.5))
+    rules = fleet.due_in_turn(first, fires, _SINGLE_STEP)
     stack = bench.stack
     with (
         stack.database(fires, rules) as database,
@@ -44,18 +48,22 @@ def _measure_fleet(bench: Bench) -> Iterator[Reading]:
 
 def _due_in_one_second(bench: Bench, count: int) -> Iterator[Reading]:
     stack = bench.stack
-    at = fleet.time_to_fire(count)
-    with stack.mock() as (mock, journal), stack.database(count, fleet.due_once(at)) as database:
-        with stack.worker(database, mock, probed=True, execution_qps="unlimited") as worker:
-            worker.wait_for_load()
-            fleet.must_be_ahead(at)
-            worker.take_longest_stall_ms()
-            worker.wait_until(
-                lambda: journal.count() >= count, timeout_seconds=60.0 + count / _SLOWEST_CALLS_PER_SECOND
-            )
-            stall_ms = worker.take_longest_stall_ms()
-        latenesses = stack.latenesses_ms(database, at)
-        reference = calls_per_second(mock, _REFERENCE_CALLS)
+    with stack.mock() as (mock, journal):
+        # Before and after: a machine that is shared is not equally fast all the time.
+        references = [calls_per_second(mock, _REFERENCE_CALLS)]
+        journal.clear()
+        at = fleet.time_to_fire(count)
+        with stack.database(count, fleet.due_once(at)) as database:
+            with stack.worker(database, mock, probed=True, execution_qps="unlimited") as worker:
+                worker.wait_for_load()
+                fleet.must_be_ahead(at)
+                worker.take_longest_stall_ms()
+                worker.wait_until(
+                    lambda: journal.count() >= count, timeout_seconds=60.0 + count / _SLOWEST_CALLS_PER_SECOND
+                )
+                stall_ms = worker.take_longest_stall_ms()
+            latenesses = stack.latenesses_ms(database, at)
+        references.append(calls_per_second(mock, _REFERENCE_CALLS))
     if len(latenesses) != count:
         raise RuntimeError(f"{len(latenesses)} of {count} fires have a run")
     name = f"lateness, {count:,} due in one second"
@@ -65,7 +73,7 @@ def _due_in_one_second(bench: Bench, count: int) -> Iterator[Reading]:
         figure=f"{name}, all acknowledged",
         value=max(latenesses) / 1000,
         unit="s",
-        bar=1.15 * count / reference + 0.3 if count == 10_000 else None,
+        bar=1.15 * count / fmean(references) + 0.3 if count == 10_000 else None,
         precise=3,
     )
     yield Reading(figure=f"{name}, longest stall", value=stall_ms, unit="ms", bar=50.0)

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Self
 
-TICK_SECONDS = 0.001
-"""The probe asks for a turn this often: shorter stalls are not seen."""
+TICK_SECONDS = 0.003
+"""The probe asks for a turn this often: shorter stalls are not seen, and more turns would slow what is measured."""
 
 
 class StallProbe:

@@ -25,10 +25,12 @@ LATE_SHARE = 0.75
 """Part of the calls in flight that late fires may take. The rest stays free for live ones, so that slow or hanging late
 calls never hold a live fire back."""
 
-_BATCH_PAUSE_SECONDS = 0.002
-"""While more fires wait than calls are free, freed calls are gathered this long: one check of the triggers for many."""
+_BATCH = 25
+"""Fires that are checked and sent together: one check of the triggers for many, and little enough work for one turn of
+the event loop."""
 
-_WORTHWHILE_BATCH = 32
+_BATCH_PAUSE_SECONDS = 0.004
+"""While more fires wait than calls are free, freed calls are gathered this long to fill a batch."""
 
 log = structlog.get_logger(__name__)
 
@@ -140,7 +142,7 @@ class FireDispatcher:
             if not self._reachability.is_reachable:
                 await self._probe(guard)
                 continue
-            if self._sendable() < min(_WORTHWHILE_BATCH, len(self.queue)):
+            if self._sendable() < min(_BATCH, len(self.queue)):
                 await asyncio.sleep(_BATCH_PAUSE_SECONDS)
             for fire in await self._still_owed(await self._take_batch(), guard):
                 self._ready.put_nowait(fire)
@@ -159,13 +161,13 @@ class FireDispatcher:
         return min(free, self.queue.live + max(0, late))
 
     async def _take_batch(self) -> list[Fire]:
-        """Take as many fires as there are tokens at this moment, at least one.
+        """Take a batch of fires, or as many as there are tokens at this moment, but at least one.
 
         The token comes before the choice, so that a live fire which falls due during the wait goes first.
         """
         batch: list[Fire] = []
         limiter = self._limiter
-        while self._sendable() and (limiter is None or not batch or limiter.has_capacity()):
+        while len(batch) < _BATCH and self._sendable() and (limiter is None or not batch or limiter.has_capacity()):
             if limiter is not None:
                 await limiter.acquire()
             if not self._sendable():  # told to stop while the token was on its way
