@@ -46,24 +46,37 @@ class SettlementStore(Protocol):
 
 
 class ProgressWriter:
-    """Takes in what became of fires, settles it in the ledgers and writes it down."""
+    """Takes in what became of fires, settles it in the ledgers and writes it down.
+
+    Attributes:
+        first_marks_wait: True at first: what settled is written, and triggers that have no mark yet wait.
+    """
 
     def __init__(self, store: SettlementStore, *, metrics: Metrics) -> None:
         self._store = store
         self._metrics = metrics
         self._moved: dict[int, ArmedTrigger] = {}
+        self._without_mark: list[ArmedTrigger] = []
         self._last_runs: dict[int, tuple[datetime, str, Outcome, timedelta]] = {}
         self._unfired: list[UnfiredFire] = []
         self._resolved: list[tuple[int, datetime]] = []
         self._writing = asyncio.Lock()
         self._in_write: frozenset[int] = frozenset()
         self._is_failing = False
+        self.first_marks_wait = True
 
     # -- taking in -------------------------------------------------------------------------------------------------
 
     def moved(self, armed: ArmedTrigger) -> None:
         """Note that the trigger's `confirmed_through` is worth writing down."""
         self._moved[armed.trigger.id] = armed
+
+    def has_no_mark(self, armed: ArmedTrigger) -> None:
+        """Note a trigger of which nothing is written yet, for a first mark once there is time for it.
+
+        Without one a restart would have to guess from ``triggered_at``, which any run moves.
+        """
+        self._without_mark.append(armed)
 
     def settled(self, fire: Fire, *, run_name: str, outcome: Outcome, lateness: timedelta) -> None:
         """Settle a fire that has its run."""
@@ -141,7 +154,12 @@ class ProgressWriter:
     @property
     def pending(self) -> int:
         """Number of rows not written yet."""
-        return len(self._moved) + len(self._unfired) + len(self._resolved)
+        return len(self._moved) + len(self._without_mark) + len(self._unfired) + len(self._resolved)
+
+    @property
+    def _has_work(self) -> bool:
+        first_marks = () if self.first_marks_wait else self._without_mark
+        return any((self._moved, first_marks, self._unfired, self._resolved))
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -174,7 +192,7 @@ class ProgressWriter:
     async def write(self) -> None:
         """Write everything there is. What could not be written is kept for the next time."""
         async with self._writing:
-            while self.pending:
+            while self._has_work:
                 await self._write_some()
 
     async def _write_some(self) -> None:
@@ -187,17 +205,21 @@ class ProgressWriter:
         resolved, self._resolved = self._resolved[:ROWS_PER_WRITE], self._resolved[ROWS_PER_WRITE:]
         held_back = {row.trigger_id for row in self._unfired}
         free = (armed for armed in self._moved.values() if armed.trigger.id not in held_back)
-        moved = list(islice(free, ROWS_PER_WRITE))
-        progress = [self._update(armed) for armed in moved]
-        for armed in moved:
-            del self._moved[armed.trigger.id]
-        self._in_write = frozenset(armed.trigger.id for armed in moved)
+        moved = {armed.trigger.id: armed for armed in islice(free, ROWS_PER_WRITE)}
+        while self._without_mark and not self.first_marks_wait and len(moved) < ROWS_PER_WRITE:
+            armed = self._without_mark.pop()
+            if armed.trigger.id not in self._moved:  # else its turn comes with those that moved
+                moved[armed.trigger.id] = armed
+        progress = [self._update(armed) for armed in moved.values()]
+        for trigger_id in moved:
+            self._moved.pop(trigger_id, None)
+        self._in_write = frozenset(moved)
         try:
             await self._store.write(progress, unfired, resolved)
         except BaseException:
             self._unfired[:0] = unfired
             self._resolved[:0] = resolved
-            for armed, update in zip(moved, progress, strict=True):
+            for armed, update in zip(moved.values(), progress, strict=True):
                 self._moved.setdefault(armed.trigger.id, armed)
                 self._keep_last_run(update)
             raise

@@ -191,7 +191,7 @@ class ScheduleSyncer:
             async for rows in self._triggers.active_rows():
                 await self._scheduler.update_schedules(rows)
                 garbage.keep_what_there_is()
-        await self._scheduler.end_load()
+        self._scheduler.end_load()
         bad = len(self._scheduler.bad_rows)
         seconds = round(asyncio.get_running_loop().time() - began, 3)
         log.info("triggers_loaded", triggers=len(self._scheduler.known), bad=bad, seconds=seconds)

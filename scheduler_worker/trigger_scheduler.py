@@ -18,6 +18,7 @@ from scheduler_worker.domain.fire import ArmedTrigger, Fire, FireKind
 from scheduler_worker.domain.ledger import Ledger
 from scheduler_worker.domain.life import THE_END, Forfeit, Revision, spans_of
 from scheduler_worker.domain.outcomes import UnfiredReason
+from scheduler_worker.domain.reconcile import KnownRevisions
 from scheduler_worker.domain.run_name import RunNameClaims
 from scheduler_worker.domain.trigger import Trigger, TriggerKey
 from scheduler_worker.errors import DatabaseUnavailableError
@@ -37,9 +38,6 @@ CHECK_TIMEOUT_SECONDS = 0.5
 
 ROWS_PER_LOOP_TURN = 100
 """Rows taken in before the event loop gets its turn: a few milliseconds."""
-
-MARKS_PER_LOOP_TURN = 10_000
-"""First marks handed to the progress writer before the event loop gets its turn: a few milliseconds."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,9 +63,9 @@ class TriggerScheduler:
     """The armed triggers of one worker, for as long as it is the owner.
 
     Attributes:
-        known: revision by trigger id of every active row, armed or bad: what a sync need not look at again.
+        known: the revision of every active row, armed or bad: what a sync need not look at again.
         bad_rows: what is wrong, by trigger id.
-        is_loading: until `end_load`. Meanwhile single triggers are not worth a line of log, and arming goes first.
+        is_loading: until `end_load`. Meanwhile single triggers are not worth a line of log.
     """
 
     def __init__(
@@ -97,10 +95,9 @@ class TriggerScheduler:
         self._ended: dict[int, ArmedTrigger] = {}
         self._run_names = RunNameClaims()
         self._retried: dict[tuple[int, datetime], Fire] = {}
-        self.known: dict[int, int] = {}
+        self.known = KnownRevisions()
         self.bad_rows: dict[int, str] = {}
         self.is_loading = True
-        self._without_mark: list[ArmedTrigger] = []
         self._updating = asyncio.Lock()
         self._no_check_until = 0.0
 
@@ -152,14 +149,10 @@ class TriggerScheduler:
         rows = await self._reader.rows_by_id(ids)
         await self.update_schedules(rows, gone=set(ids) - {row.id for row in rows})
 
-    async def end_load(self) -> None:
+    def end_load(self) -> None:
         """Note that every trigger was taken in once."""
         self.is_loading = False
-        accounts, self._without_mark = self._without_mark, []
-        for start in range(0, len(accounts), MARKS_PER_LOOP_TURN):
-            for account in accounts[start : start + MARKS_PER_LOOP_TURN]:
-                self._progress.moved(account)
-            await asyncio.sleep(0)
+        self._progress.first_marks_wait = False
 
     async def _history_of(
         self, rows: Sequence[TriggerRow], since: Mapping[int, datetime]
@@ -169,7 +162,7 @@ class TriggerScheduler:
 
     def _newest_revision(self, trigger_id: int) -> int:
         account = self._accounts.get(trigger_id)
-        return self.known.get(trigger_id, 0) if account is None else account.trigger.revision
+        return self.known.get(trigger_id) or 0 if account is None else account.trigger.revision
 
     def _look_back_to(self, row: TriggerRow, seen_since: datetime | None) -> datetime:
         """Return the instant from which on the trigger's revisions matter."""
@@ -200,9 +193,9 @@ class TriggerScheduler:
             since = account.ledger.confirmed_through
         spans = life_of(trigger, row, history, account.trigger if account else None, since)
         if is_scheduled(row):
-            self.known[row.id] = row.revision
+            self.known.note(row.id, row.revision)
         else:
-            self.known.pop(row.id, None)
+            self.known.forget(row.id)
         self._note_fault(trigger, fault)
         if account is None:
             account = ArmedTrigger(trigger, Ledger(spans, confirmed_through=since))
@@ -213,23 +206,16 @@ class TriggerScheduler:
         if has_moved:
             self._progress.moved(account)
         elif row.confirmed_through is None:
-            self._write_first_mark(account)
+            self._progress.has_no_mark(account)
         if trigger.schedule is None:
             self._run_names.give_up(trigger.key)
             self._disarm(account)
         else:
             self._arm(account, now)
 
-    def _write_first_mark(self, account: ArmedTrigger) -> None:
-        """Write a mark of our own soon: without one a restart would guess from `triggered_at`, which any run moves."""
-        if self.is_loading:
-            self._without_mark.append(account)
-        else:
-            self._progress.moved(account)
-
     def _take_out(self, trigger_id: int) -> None:
         """Disarm a trigger whose row is gone from the table: it ends now, and what it owed is forfeited."""
-        self.known.pop(trigger_id, None)
+        self.known.forget(trigger_id)
         self.bad_rows.pop(trigger_id, None)
         account = self._accounts.get(trigger_id)
         if account is None:
