@@ -36,12 +36,7 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Figures that are measured together.
-
-    Attributes:
-        most_runs: figures that take minutes, or hardly vary, are not measured as often as asked for.
-    """
+    """Figures that are measured together."""
 
     name: str
     measure: Callable[[Bench], Iterable[Reading]]
-    most_runs: int = 1_000

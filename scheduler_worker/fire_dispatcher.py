@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 
 class Guard(Protocol):
-    """Whoever knows the triggers, asked just before calls are made."""
+    """Whoever looks at triggers just before calls are made; see `last_look`."""
 
     async def bring_up_to_date(self, armed: Collection[ArmedTrigger]) -> None:
         """Take in what changed in the database for these triggers; keep the last known state if it is away."""

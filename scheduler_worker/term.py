@@ -23,6 +23,7 @@ from scheduler_worker.database.unfired_store import UnfiredStore
 from scheduler_worker.errors import DatabaseUnavailableError
 from scheduler_worker.fire_dispatcher import DispatchLimits, FireDispatcher
 from scheduler_worker.fire_queue import FireQueue
+from scheduler_worker.last_look import LastLook
 from scheduler_worker.progress_writer import ProgressWriter
 from scheduler_worker.reachability import Reachability
 from scheduler_worker.run_service.client import RunServiceClient
@@ -114,13 +115,13 @@ class Term:
         self.triggers = TriggerScheduler(
             scheduler=self.scheduler,
             reader=adapters.triggers,
-            checker=adapters.checks,
             dispatcher=self.dispatcher,
             progress=self.progress,
             rules=options.rules,
             clock=clock,
             metrics=metrics,
         )
+        self.last_look = LastLook(adapters.checks, reload=self.triggers.reload)
         self.syncer = ScheduleSyncer(
             adapters.triggers,
             adapters.unfired,
@@ -134,7 +135,7 @@ class Term:
     def work(self) -> list[Coroutine[Any, Any, None]]:
         """Start handing out fires, and return what has to run beside it until the term ends."""
         self.scheduler.start()
-        loops = [self.syncer.run(), self.dispatcher.run(self.triggers), self.progress.run(), self._watch()]
+        loops = [self.syncer.run(), self.dispatcher.run(self.last_look), self.progress.run(), self._watch()]
         if self._adapters.notifications is not None:
             loops.append(self._adapters.notifications.run(self.syncer.ask, on_fault=self._notifications_lost))
         return loops

@@ -21,20 +21,12 @@ from scheduler_worker.domain.outcomes import UnfiredReason
 from scheduler_worker.domain.reconcile import KnownRevisions
 from scheduler_worker.domain.run_name import RunNameClaims
 from scheduler_worker.domain.trigger import Trigger, TriggerKey
-from scheduler_worker.errors import DatabaseUnavailableError
 from scheduler_worker.fire_dispatcher import FireDispatcher
 from scheduler_worker.progress_writer import ProgressWriter
 from scheduler_worker.scheduling.scheduler import RunScheduler
 from scheduler_worker.scheduling.triggers import LIVE_WINDOW, trigger_for
 from scheduler_worker.telemetry.metrics import Metrics
 from scheduler_worker.trigger_rows import baseline, decode, first_unnoticed, is_scheduled, life_of, needs_history
-
-CHECK_PAUSE_SECONDS = 1.0
-"""After a check just before calls that failed, calls go ahead on the last known state for this long before the database
-is asked again."""
-
-CHECK_TIMEOUT_SECONDS = 0.5
-"""How long such a check may hold calls back. Fires are worth more than the last half second of edits."""
 
 ROWS_PER_LOOP_TURN = 100
 """Rows taken in before the event loop gets its turn: a few milliseconds."""
@@ -52,13 +44,6 @@ class TriggerReader(Protocol):
         """Return per trigger the revision in force at the given instant and the later ones, oldest first."""
 
 
-class TriggerChecker(Protocol):
-    """Who is asked just before calls are made."""
-
-    async def stale(self, known: Mapping[int, int]) -> Collection[int]:
-        """Return those of `known` (revision by trigger id) that have a newer revision or are gone."""
-
-
 class TriggerScheduler:
     """The armed triggers of one worker, for as long as it is the owner.
 
@@ -73,7 +58,6 @@ class TriggerScheduler:
         *,
         scheduler: RunScheduler,
         reader: TriggerReader,
-        checker: TriggerChecker,
         dispatcher: FireDispatcher,
         progress: ProgressWriter,
         rules: CatchUpRules,
@@ -82,7 +66,6 @@ class TriggerScheduler:
     ) -> None:
         self._scheduler = scheduler
         self._reader = reader
-        self._checker = checker
         self._dispatcher = dispatcher
         self._progress = progress
         self._clock = clock
@@ -99,7 +82,6 @@ class TriggerScheduler:
         self.bad_rows: dict[int, str] = {}
         self.is_loading = True
         self._updating = asyncio.Lock()
-        self._no_check_until = 0.0
 
     # -- rows in ---------------------------------------------------------------------------------------------------
 
@@ -125,20 +107,6 @@ class TriggerScheduler:
             for trigger_id in gone:
                 self._take_out(trigger_id)
         self._count()
-
-    async def bring_up_to_date(self, armed: Collection[ArmedTrigger]) -> None:
-        """Take in what changed in the database for these triggers; keep the last known state if it is away."""
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._no_check_until:
-            return
-        revisions = {each.trigger.id: each.trigger.revision for each in armed}
-        try:
-            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
-                if stale := await self._checker.stale(revisions):
-                    await self.reload(stale)
-        except (DatabaseUnavailableError, TimeoutError) as error:
-            self._no_check_until = loop.time() + CHECK_PAUSE_SECONDS
-            log.warning("check_skipped", error=repr(error))
 
     async def reload(self, ids: Collection[int]) -> None:
         """Read the rows of `ids` and take them in; those that are gone from the table are disarmed.

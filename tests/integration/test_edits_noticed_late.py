@@ -15,7 +15,7 @@ async def fire_by_the_old_schedule(stand: Stand, *rules: CronRule) -> None:
     start = stand.clock.now
     await stand.table.deploy(rule=EVERY_FIVE, at=start)
     await stand.start(notify=False, resync_interval=timedelta(hours=1))
-    stand.term.triggers._no_check_until = float("inf")  # as while the database does not answer
+    stand.term.last_look._not_before = float("inf")  # as while the database does not answer
     for number, rule in enumerate(rules, start=1):
         await stand.table.deploy(rule=rule, at=start + SECOND + number * SECOND / 10)
     await stand.move_to(start + 5 * SECOND)
