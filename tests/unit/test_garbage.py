@@ -18,8 +18,10 @@ class Knot:
 
 @pytest.fixture(autouse=True)
 def _nothing_stays_frozen() -> Iterator[None]:
+    thresholds = gc.get_threshold()
     yield
     gc.unfreeze()
+    gc.set_threshold(*thresholds)
 
 
 def test_what_is_kept_is_not_looked_at_any_more() -> None:
@@ -50,3 +52,11 @@ def test_nothing_is_looked_for_while_modules_are_read() -> None:
     with garbage.collected_later():
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_full_passes_are_rare_until_everything_is_let_go() -> None:
+    usual = gc.get_threshold()
+    garbage.keep_what_there_is()
+    assert gc.get_threshold()[2] > usual[2]
+    garbage.let_go()
+    assert gc.get_threshold() == usual
