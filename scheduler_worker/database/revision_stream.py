@@ -10,6 +10,9 @@ from typing import Final
 
 import asyncpg
 
+TIMEOUT_SECONDS: Final = 120.0
+"""For the whole stream: millions of rows over a slow line take longer than any other statement may."""
+
 _HEADER_BYTES: Final = 19
 _ROW: Final = Struct(">6xq4xq")
 """Of each row: the number of fields and the length of the first, the id, a length, the revision."""
@@ -31,6 +34,7 @@ async def stream_revisions(connection: asyncpg.Connection, condition: str, take:
         f"SELECT id::bigint, latest_revision::bigint FROM triggers WHERE {condition}",  # noqa: S608 - a constant
         output=on_data,
         format="binary",
+        timeout=TIMEOUT_SECONDS,
     )
 
 

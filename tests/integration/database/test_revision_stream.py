@@ -18,9 +18,9 @@ class Recorder:
         self.kept = b""
         self.piece = 0
 
-    async def copy_from_query(self, query: str, *, output: Callable[[bytes], Awaitable[None]], format: str) -> None:  # noqa: A002 - the driver's name
+    async def copy_from_query(self, query: str, *, output: Callable[[bytes], Awaitable[None]], **options: Any) -> None:
         if not self.piece:
-            await self._connection.copy_from_query(query, output=self._keep, format=format)
+            await self._connection.copy_from_query(query, output=self._keep, **options)
             self.piece = len(self.kept)
         for start in range(0, len(self.kept), self.piece):
             await output(self.kept[start : start + self.piece])
