@@ -18,10 +18,10 @@ from scheduler_worker.domain.fire import ArmedTrigger, Fire, FireKind
 from scheduler_worker.domain.ledger import Ledger
 from scheduler_worker.domain.life import THE_END, Forfeit, Revision, spans_of
 from scheduler_worker.domain.outcomes import UnfiredReason
-from scheduler_worker.domain.reconcile import KnownRevisions
 from scheduler_worker.domain.run_name import RunNameClaims
 from scheduler_worker.domain.trigger import Trigger, TriggerKey
 from scheduler_worker.fire_dispatcher import FireDispatcher
+from scheduler_worker.parted_dict import PartedDict, by_neighbours
 from scheduler_worker.progress_writer import ProgressWriter
 from scheduler_worker.scheduling.scheduler import RunScheduler
 from scheduler_worker.scheduling.triggers import LIVE_WINDOW, trigger_for
@@ -74,11 +74,11 @@ class TriggerScheduler:
         dispatcher.queue.on_evicted = lambda fire: self._put_back(fire.armed, fire.time)
         self._catch_up = CatchUp(rules, missed_through=clock(), offer=dispatcher.offer, will_not_run=self._will_not_run)
         self._runs_left = rules.max_runs
-        self._accounts: dict[int, ArmedTrigger] = {}
+        self._accounts: PartedDict[int, ArmedTrigger] = PartedDict(by_neighbours)
         self._ended: dict[int, ArmedTrigger] = {}
         self._run_names = RunNameClaims()
         self._retried: dict[tuple[int, datetime], Fire] = {}
-        self.known = KnownRevisions()
+        self.known: PartedDict[int, int] = PartedDict(by_neighbours)
         self.bad_rows: dict[int, str] = {}
         self.is_loading = True
         self._updating = asyncio.Lock()
@@ -161,9 +161,9 @@ class TriggerScheduler:
             since = account.ledger.confirmed_through
         spans = life_of(trigger, row, history, account.trigger if account else None, since)
         if is_scheduled(row):
-            self.known.note(row.id, row.revision)
+            self.known[row.id] = row.revision
         else:
-            self.known.forget(row.id)
+            self.known.pop(row.id)
         self._note_fault(trigger, fault)
         if account is None:
             account = ArmedTrigger(trigger, Ledger(spans, confirmed_through=since))
@@ -183,7 +183,7 @@ class TriggerScheduler:
 
     def _take_out(self, trigger_id: int) -> None:
         """Disarm a trigger whose row is gone from the table: it ends now, and what it owed is forfeited."""
-        self.known.forget(trigger_id)
+        self.known.pop(trigger_id)
         self.bad_rows.pop(trigger_id, None)
         account = self._accounts.get(trigger_id)
         if account is None:
@@ -308,7 +308,7 @@ class TriggerScheduler:
             # Until the mark is written a resumed row would be read with an older one, and owe again what is settled.
             if not self._progress.is_pending(trigger_id):
                 del self._ended[trigger_id]
-                del self._accounts[trigger_id]
+                self._accounts.pop(trigger_id)
 
     # -- self-check ------------------------------------------------------------------------------------------------
 
@@ -319,8 +319,8 @@ class TriggerScheduler:
             return 0
         lost = [
             account
-            for trigger_id, account in self._accounts.items()
-            if account.trigger.schedule is not None and store.lookup_job(str(trigger_id)) is None
+            for account in self._accounts.values()
+            if account.trigger.schedule is not None and store.lookup_job(str(account.trigger.id)) is None
         ]
         for account in lost:
             self._arm(account, self._clock())

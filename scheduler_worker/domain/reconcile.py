@@ -1,49 +1,11 @@
 """What a sync has to do: the database's (id, latest revision) against what is known here.
 
-Revisions are compared, never contents: an unchanged revision costs one dictionary look-up and nothing else. Everything
-goes by blocks of neighbouring ids, since copying or growing one dictionary of a million would hold the event loop.
+Revisions are compared, never contents: an unchanged revision costs one dictionary look-up and nothing else.
 """
 
 from collections.abc import Iterable
 
-_BLOCK_BITS = 14
-"""A block has 16,384 ids: copied in a fraction of a millisecond."""
-
-
-class KnownRevisions:
-    """Revision by trigger id."""
-
-    def __init__(self, revisions: Iterable[tuple[int, int]] = ()) -> None:
-        self._blocks: dict[int, dict[int, int]] = {}
-        for trigger_id, revision in revisions:
-            self.note(trigger_id, revision)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._blocks.values()))
-
-    def get(self, trigger_id: int) -> int | None:
-        """Return the trigger's revision, or None if it is not known."""
-        block = self._blocks.get(trigger_id >> _BLOCK_BITS)
-        return None if block is None else block.get(trigger_id)
-
-    def note(self, trigger_id: int, revision: int) -> None:
-        """Note a trigger's revision, in place of the one that was known."""
-        self._blocks.setdefault(trigger_id >> _BLOCK_BITS, {})[trigger_id] = revision
-
-    def forget(self, trigger_id: int) -> None:
-        """Forget a trigger; one that is not known is fine."""
-        number = trigger_id >> _BLOCK_BITS
-        block = self._blocks.get(number, {})
-        if block.pop(trigger_id, None) is not None and not block:
-            del self._blocks[number]
-
-    def numbers_of_blocks(self) -> set[int]:
-        """Return which blocks there are."""
-        return set(self._blocks)
-
-    def copy_of_block(self, number: int) -> dict[int, int]:
-        """Return a copy of one block; empty if there is none of that number."""
-        return dict(self._blocks.get(number, {}))
+from scheduler_worker.parted_dict import NEIGHBOURS_BITS, PartedDict
 
 
 class Reconciliation:
@@ -55,8 +17,8 @@ class Reconciliation:
         changed: ids that are new, or whose revision moved.
     """
 
-    def __init__(self, known: KnownRevisions) -> None:
-        """Compare against `known`: everything armed or held as a bad row."""
+    def __init__(self, known: PartedDict[int, int]) -> None:
+        """Compare against `known`, revisions by id, kept by neighbours: everything armed or held as a bad row."""
         self._known = known
         self._unseen: dict[int, dict[int, int]] = {}
         self.changed: list[int] = []
@@ -66,8 +28,8 @@ class Reconciliation:
         changed = self.changed
         number, unseen = -1, {}
         for trigger_id, revision in pairs:
-            if trigger_id >> _BLOCK_BITS != number:  # rows mostly come as they were written, neighbours together
-                number = trigger_id >> _BLOCK_BITS
+            if trigger_id >> NEIGHBOURS_BITS != number:  # rows mostly come as they were written, neighbours together
+                number = trigger_id >> NEIGHBOURS_BITS
                 unseen = self._unseen_of(number)
             if unseen.pop(trigger_id, None) != revision:
                 changed.append(trigger_id)
@@ -75,11 +37,11 @@ class Reconciliation:
     @property
     def missing(self) -> list[int]:
         """Ids that are known here and were in no part: paused, deleted or gone, once every part was fed."""
-        numbers = self._known.numbers_of_blocks() | self._unseen.keys()
+        numbers = self._unseen.keys() | self._known.parts()
         return sorted(trigger_id for number in numbers for trigger_id in self._unseen_of(number))
 
     def _unseen_of(self, number: int) -> dict[int, int]:
-        block = self._unseen.get(number)
-        if block is None:
-            block = self._unseen[number] = self._known.copy_of_block(number)
-        return block
+        part = self._unseen.get(number)
+        if part is None:
+            part = self._unseen[number] = self._known.copy_of_part(number)
+        return part

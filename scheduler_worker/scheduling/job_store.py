@@ -6,6 +6,8 @@ from heapq import heapify, heappop, heappush
 from apscheduler.job import Job
 from apscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
 
+from scheduler_worker.parted_dict import PartedDict, by_hash
+
 DUE_JOBS_PER_PASS = 200
 """Most jobs of one scheduler pass: a few milliseconds of work, then the event loop breathes, then the next pass."""
 
@@ -29,8 +31,8 @@ class DueStore(BaseJobStore):
     def __init__(self, *, due_jobs_per_pass: int = DUE_JOBS_PER_PASS) -> None:
         super().__init__()
         self._due_jobs_per_pass = due_jobs_per_pass
-        self._jobs: dict[str, Job] = {}
-        self._entries: dict[str, _Entry] = {}
+        self._jobs: PartedDict[str, Job] = PartedDict(by_hash)
+        self._entries: PartedDict[str, _Entry] = PartedDict(by_hash)
         self._heap: list[_Entry] = []
         self._sequence = 0
 
@@ -62,6 +64,14 @@ class DueStore(BaseJobStore):
         """Return all jobs, earliest next run time first, those without one last."""
         return [self._jobs[job_id] for _, _, job_id in sorted(self._entries.values())]
 
+    def put(self, job: Job) -> bool:
+        """Add a job, or put it in place of the one of its id, and say whether there was one."""
+        was_there = job.id in self._jobs
+        self._put(job)
+        if was_there:
+            self._drop_stale_entries()
+        return was_there
+
     def add_job(self, job: Job) -> None:
         """Add a job; raises ConflictingIdError when its id is taken."""
         if job.id in self._jobs:
@@ -73,12 +83,13 @@ class DueStore(BaseJobStore):
         if job.id not in self._jobs:
             raise JobLookupError(job.id)
         self._put(job)
+        self._drop_stale_entries()
 
     def remove_job(self, job_id: str) -> None:
         """Remove a job; raises JobLookupError when there is none of that id."""
-        if self._jobs.pop(job_id, None) is None:
+        if self._jobs.pop(job_id) is None:
             raise JobLookupError(job_id)
-        del self._entries[job_id]
+        self._entries.pop(job_id)
         self._drop_stale_entries()
 
     def remove_all_jobs(self) -> None:
@@ -99,7 +110,6 @@ class DueStore(BaseJobStore):
         self._entries[job.id] = entry
         if job.next_run_time is not None:
             heappush(self._heap, entry)
-        self._drop_stale_entries()
 
     def _drop_stale_entries(self) -> None:
         """Rebuild the heap when most of it is stale, so that edits can't make it grow without bound."""

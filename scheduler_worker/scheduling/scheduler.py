@@ -60,11 +60,7 @@ class RunScheduler(AsyncIOScheduler):
         The first fire is exactly `next_fire`, also when it is past.
         """
         job = fire_job(self, job_id, trigger, function, argument, next_fire)
-        was_armed = self.store.lookup_job(job_id) is not None
-        if was_armed:
-            self.store.update_job(job)
-        else:
-            self.store.add_job(job)
+        was_armed = self.store.put(job)
         self.wakeup()
         return was_armed
 

@@ -71,10 +71,11 @@ def test_edits_without_end_do_not_grow_the_heap() -> None:
     store = DueStore()
     edited = job("a", 1)
     store.add_job(edited)
-    for second in range(20_000):
-        edited.next_run_time = START + timedelta(seconds=second)
-        store.update_job(edited)
-    assert len(store._heap) < 2_000
+    for change in (store.update_job, store.put):
+        for second in range(20_000):
+            edited.next_run_time = START + timedelta(seconds=second)
+            change(edited)
+        assert len(store._heap) < 2_000
 
 
 _changes = st.lists(
@@ -88,7 +89,7 @@ def test_the_store_agrees_with_a_plain_dictionary(changes: list[tuple[str, int, 
     for change, number, second in changes:
         job_id = str(number)
         if change == "put":
-            (store.update_job if job_id in model else store.add_job)(job(job_id, second))
+            assert store.put(job(job_id, second)) == (job_id in model)
             model[job_id] = second
         elif change == "remove" and job_id in model:
             store.remove_job(job_id)
