@@ -11,28 +11,32 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-NEIGHBOURS_BITS = 14
+_NEIGHBOURS_BITS = 14
 """Neighbours are 16,384 ids: grown or copied in a fraction of a millisecond."""
 
-_HASH_BITS = 8
+_HASH_PARTS = 256
 
 
 def by_neighbours(number: int) -> int:
     """Keep ids that were given out one after another in one part."""
-    return number >> NEIGHBOURS_BITS
+    return number >> _NEIGHBOURS_BITS
 
 
 def by_hash(text: str) -> int:
-    """Spread texts over 256 parts, at random: they do not grow all at once."""
-    return hash(text) & ((1 << _HASH_BITS) - 1)
+    """Spread texts over a fixed number of parts at random, so that these do not grow all at once."""
+    return hash(text) % _HASH_PARTS
 
 
 class PartedDict(Generic[K, V]):
-    """Behaves as a dictionary does, as far as it goes. It has no order of its own, and None is no value."""
+    """Values by key, in no order.
+
+    Attributes:
+        part_of: gives the number of the part that a key is kept in.
+    """
 
     def __init__(self, part_of: Callable[[K], int]) -> None:
-        """Keep a key in the part whose number `part_of` gives: always the same for one key."""
-        self._part_of = part_of
+        """Keep keys as `part_of` says: always the same of one key."""
+        self.part_of = part_of
         self._parts: dict[int, dict[K, V]] = {}
         self._length = 0
 
@@ -40,13 +44,13 @@ class PartedDict(Generic[K, V]):
         return self._length
 
     def __getitem__(self, key: K) -> V:
-        part = self._parts.get(self._part_of(key))
+        part = self._parts.get(self.part_of(key))
         if part is None:
             raise KeyError(key)
         return part[key]
 
     def __setitem__(self, key: K, value: V) -> None:
-        number = self._part_of(key)
+        number = self.part_of(key)
         part = self._parts.get(number)
         if part is None:
             part = self._parts[number] = {}
@@ -55,25 +59,24 @@ class PartedDict(Generic[K, V]):
         self._length += len(part) - before
 
     def __contains__(self, key: K) -> bool:
-        return key in self._parts.get(self._part_of(key), ())
+        return key in self._parts.get(self.part_of(key), ())
 
     def get(self, key: K) -> V | None:
         """Return the value of `key`, or None if there is none."""
-        part = self._parts.get(self._part_of(key))
+        part = self._parts.get(self.part_of(key))
         return None if part is None else part.get(key)
 
-    def pop(self, key: K) -> V | None:
-        """Remove `key` and return its value, or None if there is none."""
-        number = self._part_of(key)
+    def discard(self, key: K) -> bool:
+        """Remove `key` if it is there, and say whether it was."""
+        number = self.part_of(key)
         part = self._parts.get(number)
-        if part is None:
-            return None
-        value = part.pop(key, None)
-        if value is not None:
-            self._length -= 1
+        if part is None or key not in part:
+            return False
+        del part[key]
+        self._length -= 1
         if not part:
             del self._parts[number]
-        return value
+        return True
 
     def clear(self) -> None:
         """Remove everything."""

@@ -163,7 +163,7 @@ class TriggerScheduler:
         if is_scheduled(row):
             self.known[row.id] = row.revision
         else:
-            self.known.pop(row.id)
+            self.known.discard(row.id)
         self._note_fault(trigger, fault)
         if account is None:
             account = ArmedTrigger(trigger, Ledger(spans, confirmed_through=since))
@@ -183,7 +183,7 @@ class TriggerScheduler:
 
     def _take_out(self, trigger_id: int) -> None:
         """Disarm a trigger whose row is gone from the table: it ends now, and what it owed is forfeited."""
-        self.known.pop(trigger_id)
+        self.known.discard(trigger_id)
         self.bad_rows.pop(trigger_id, None)
         account = self._accounts.get(trigger_id)
         if account is None:
@@ -308,7 +308,7 @@ class TriggerScheduler:
             # Until the mark is written a resumed row would be read with an older one, and owe again what is settled.
             if not self._progress.is_pending(trigger_id):
                 del self._ended[trigger_id]
-                self._accounts.pop(trigger_id)
+                self._accounts.discard(trigger_id)
 
     # -- self-check ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Revisions are compared, never contents: an unchanged revision costs one dictiona
 
 from collections.abc import Iterable
 
-from scheduler_worker.parted_dict import NEIGHBOURS_BITS, PartedDict
+from scheduler_worker.parted_dict import PartedDict
 
 
 class Reconciliation:
@@ -18,19 +18,18 @@ class Reconciliation:
     """
 
     def __init__(self, known: PartedDict[int, int]) -> None:
-        """Compare against `known`, revisions by id, kept by neighbours: everything armed or held as a bad row."""
+        """Compare against `known`, revision by id: everything armed or held as a bad row."""
         self._known = known
         self._unseen: dict[int, dict[int, int]] = {}
         self.changed: list[int] = []
 
     def feed(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Compare some rows' (id, latest revision)."""
-        changed = self.changed
+        changed, part_of = self.changed, self._known.part_of
         number, unseen = -1, {}
         for trigger_id, revision in pairs:
-            if trigger_id >> NEIGHBOURS_BITS != number:  # rows mostly come as they were written, neighbours together
-                number = trigger_id >> NEIGHBOURS_BITS
-                unseen = self._unseen_of(number)
+            if (part := part_of(trigger_id)) != number:  # rows mostly come as they were written, neighbours together
+                number, unseen = part, self._unseen_of(part)
             if unseen.pop(trigger_id, None) != revision:
                 changed.append(trigger_id)
 

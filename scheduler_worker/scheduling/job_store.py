@@ -67,7 +67,13 @@ class DueStore(BaseJobStore):
     def put(self, job: Job) -> bool:
         """Add a job, or put it in place of the one of its id, and say whether there was one."""
         was_there = job.id in self._jobs
-        self._put(job)
+        due_at = float("inf") if job.next_run_time is None else job.next_run_time.timestamp()
+        self._sequence += 1
+        entry = (due_at, self._sequence, job.id)
+        self._jobs[job.id] = job
+        self._entries[job.id] = entry
+        if job.next_run_time is not None:
+            heappush(self._heap, entry)
         if was_there:
             self._drop_stale_entries()
         return was_there
@@ -76,20 +82,19 @@ class DueStore(BaseJobStore):
         """Add a job; raises ConflictingIdError when its id is taken."""
         if job.id in self._jobs:
             raise ConflictingIdError(job.id)
-        self._put(job)
+        self.put(job)
 
     def update_job(self, job: Job) -> None:
         """Put a job's new state in; raises JobLookupError when there is none of its id."""
         if job.id not in self._jobs:
             raise JobLookupError(job.id)
-        self._put(job)
-        self._drop_stale_entries()
+        self.put(job)
 
     def remove_job(self, job_id: str) -> None:
         """Remove a job; raises JobLookupError when there is none of that id."""
-        if self._jobs.pop(job_id) is None:
+        if not self._jobs.discard(job_id):
             raise JobLookupError(job_id)
-        self._entries.pop(job_id)
+        self._entries.discard(job_id)
         self._drop_stale_entries()
 
     def remove_all_jobs(self) -> None:
@@ -101,15 +106,6 @@ class DueStore(BaseJobStore):
     def shutdown(self) -> None:
         """Forget all jobs: the state of record is the database."""
         self.remove_all_jobs()
-
-    def _put(self, job: Job) -> None:
-        due_at = float("inf") if job.next_run_time is None else job.next_run_time.timestamp()
-        self._sequence += 1
-        entry = (due_at, self._sequence, job.id)
-        self._jobs[job.id] = job
-        self._entries[job.id] = entry
-        if job.next_run_time is not None:
-            heappush(self._heap, entry)
 
     def _drop_stale_entries(self) -> None:
         """Rebuild the heap when most of it is stale, so that edits can't make it grow without bound."""
